@@ -92,7 +92,8 @@ bench:
 bench-quick:
 	PG_CONFIG='$(PG_CONFIG)' bench/run --quick
 unit:
-	PG_CONFIG='$(PG_CONFIG)' scripts/unit
+	$(MAKE) -C test/unit check PG_CONFIG='$(PG_CONFIG)'
+	$(if $(wildcard collector/Makefile),$(MAKE) -C collector check)
 
 help:
 	@printf '%s\n' \

@@ -32,6 +32,14 @@ CREATE INDEX queue_message_expiry_idx
 COMMENT ON INDEX queue_state.queue_message_expiry_idx IS
 'READY messages by expiry: what expire_messages() removes and logical_state() subtracts';
 
+-- Only a delayed message pays for it.  Its expiry can come before its due time
+-- when somebody changes expires_at, and the waiting index does not know.
+CREATE INDEX queue_message_delayed_expiry_idx
+	ON queue_state.queue_message (expires_at)
+	WHERE state OPERATOR(pg_catalog.=) 'DELAYED';
+COMMENT ON INDEX queue_state.queue_message_delayed_expiry_idx IS
+'DELAYED messages by expiry: what expire_messages() removes before it is due';
+
 CREATE UNIQUE INDEX queue_message_deduplication_key_idx
 	ON queue_state.queue_message (queue_id, deduplication_key)
 	WHERE deduplication_key IS NOT NULL;

@@ -5,14 +5,15 @@
 -- may run beside each other and beside consumers.  Plans must not depend on
 -- statistics, which are wrong exactly when there is much to clean: hence
 -- enable_seqscan = off, ids handed over as arrays, and one index seek for each
--- queue and priority.
+-- queue and priority.  jit = off goes with it: a plan that the switches make
+-- look dear would be compiled, for 100 ms, to run for one.
 --
 
 CREATE FUNCTION queue_state.dead_letter_exhausted(max_messages integer DEFAULT 500)
 RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
 	called_at	timestamptz := pg_catalog.clock_timestamp();
@@ -61,7 +62,8 @@ CREATE FUNCTION queue_state.redrive_dead_letters(queue text, max_messages intege
 												 ids uuid[] DEFAULT NULL)
 RETURNS bigint
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET enable_seqscan = off SET jit = off
 AS $$
 DECLARE
 	target		integer := queue_state.queue_id_of(redrive_dead_letters.queue);
@@ -152,7 +154,7 @@ CREATE FUNCTION queue_state.purge_dead_letters(older_than interval,
 RETURNS TABLE (queue_name text, purged bigint)
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
 	called_at	timestamptz := pg_catalog.clock_timestamp();

@@ -39,7 +39,7 @@ CREATE FUNCTION queue_state.forget_processed(older_than interval, max_rows integ
 RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
 	called_at	timestamptz := pg_catalog.clock_timestamp();

@@ -11,7 +11,7 @@ CREATE FUNCTION queue_state.expire_messages(max_messages integer DEFAULT 500)
 RETURNS TABLE (queue_name text, never_delivered bigint, previously_delivered bigint)
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+	SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
 AS $$
 DECLARE
 	called_at	timestamptz := pg_catalog.clock_timestamp();

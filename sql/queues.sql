@@ -263,7 +263,8 @@ errors: 22004 name is NULL, 42704 no such queue';
 CREATE FUNCTION queue_state.purge_queue(name text)
 RETURNS bigint
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -288,7 +289,8 @@ errors: 22004 name is NULL, 42704 no such queue';
 CREATE FUNCTION queue_state.drop_queue(name text, discard_messages boolean DEFAULT false)
 RETURNS boolean
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

@@ -14,7 +14,8 @@ CREATE FUNCTION queue_state.dead_letter(ids uuid[], reason text, error text,
 										dead_lettered_at timestamptz)
 RETURNS bigint
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -56,7 +57,8 @@ CREATE FUNCTION queue_state.nack(id uuid, receipt_handle uuid,
 								 delay interval DEFAULT NULL, error text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -125,7 +127,8 @@ errors: 22004 id or receipt_handle is NULL, 22023 delay out of range';
 CREATE FUNCTION queue_state.reject(id uuid, receipt_handle uuid, error text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET enable_seqscan = off SET jit = off
 AS $$
 #variable_conflict use_column
 DECLARE

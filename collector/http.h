@@ -4,7 +4,8 @@
  *
  * Does not include the HTTP library's header, so that main.c can start and stop
  * the service without knowing it.  http_start() starts threads: block all signals
- * first.  SIGPIPE must be ignored or blocked.
+ * first, and have SIGPIPE ignored or blocked.  What the service has to say goes
+ * to log.h.
  */
 #ifndef RETSU_HTTP_H
 #define RETSU_HTTP_H
@@ -29,13 +30,6 @@ typedef struct HttpOptions
 	 * its loop, so that a watchdog can tell that it lives.  May be NULL.
 	 */
 	void		(*heartbeat) (void);
-
-	/*
-	 * Receives what the service has to say (level 'e' error, 'w' warning, 'i'
-	 * information, 'd' debug; one line without newline).  Must not be NULL and
-	 * must not block.
-	 */
-	void		(*log) (char level, const char *message);
 
 	/* exported as retsu_collector_build_info and on the status page; copied */
 	const char *version;

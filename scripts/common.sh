@@ -120,3 +120,36 @@ remove_work_directory()
 	fi
 	rm -rf "${ROOT:?}/$name"
 }
+
+# build_and_install
+#
+# Builds both halves and installs the extension for the server of PG_CONFIG,
+# which is set to the full path of one.  Says so when it needs to become root.
+build_and_install()
+{
+	# the make that called us has a job server and a level of its own
+	unset MAKEFLAGS MFLAGS MAKELEVEL
+	PG_CONFIG=$(find_pg_config) ||
+		die "${PG_CONFIG:-pg_config} cannot build extensions; is the server's development package installed?"
+	export PG_CONFIG
+	make --silent --jobs=2 all || die 'the build failed'
+	if installed_is_current; then
+		return
+	fi
+	may_become_root ||
+		die "installing the extension needs root or sudo: make install PG_CONFIG=$PG_CONFIG"
+	as_root make --silent install PG_CONFIG="$PG_CONFIG" >/dev/null ||
+		die 'the installation failed'
+}
+
+installed_is_current()
+{
+	local extension
+
+	extension=$("$PG_CONFIG" --sharedir)/extension
+	cmp --quiet queue_state.so "$("$PG_CONFIG" --pkglibdir)/queue_state.so" &&
+		cmp --quiet queue_state.control "$extension/queue_state.control" &&
+		for script in queue_state--*.sql; do
+			cmp --quiet "$script" "$extension/$script" || return
+		done
+}

@@ -1,0 +1,6 @@
+-- The same, twenty at a time.
+\set queue random(1, 3)
+SELECT coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(receipt_handle), '{}') AS handles
+	FROM queue_state.dequeue((ARRAY['mail', 'orders', 'reports'])[:queue], 20) \gset
+\sleep 20 ms
+SELECT queue_state.acknowledge_batch(':ids', ':handles');

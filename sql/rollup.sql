@@ -33,7 +33,17 @@ CREATE TABLE queue_state.queue_priority_state_shard
 			   AND in_flight_count OPERATOR(pg_catalog.>=) 0
 			   AND delayed_count OPERATOR(pg_catalog.>=) 0
 			   AND dead_letter_count OPERATOR(pg_catalog.>=) 0)
-);
+)
+-- fillfactor: half of each page stays free for new versions of its rows, so
+-- that counting is a HOT update which touches no index.
+-- vacuum_truncate: cutting empty pages off the end takes an exclusive lock,
+-- and counting must never meet one.
+WITH (fillfactor = 50, vacuum_truncate = off,
+	  autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+COMMENT ON TABLE queue_state.queue_priority_state_shard IS
+'counters of a queue, priority and shard: the states of its messages and the totals of its events';
+COMMENT ON COLUMN queue_state.queue_priority_state_shard.ready_count IS
+'messages whose row says READY; less or more than that may be ready now, see logical_state()';
 
 -- Signed changes of shards that could not be changed in place at once.
 -- Appending a row waits for nobody; fold_pending() adds them to their shards.
@@ -58,6 +68,15 @@ CREATE TABLE queue_state.queue_priority_state_pending
 		REFERENCES queue_state.queue (queue_id) ON DELETE CASCADE,
 	CONSTRAINT queue_priority_state_pending_shard_check
 		CHECK (shard OPERATOR(pg_catalog.>=) 0 AND shard OPERATOR(pg_catalog.<) 32)
-);
+)
+-- Rows come and go, so dead ones are removed by number and not by share; the
+-- table keeps its empty pages (see above) and uses them again.
+WITH (vacuum_truncate = off,
+	  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+	  autovacuum_vacuum_insert_threshold = -1);
+COMMENT ON TABLE queue_state.queue_priority_state_pending IS
+'signed counter changes on their way into the shard rows';
 CREATE INDEX queue_priority_state_pending_idx
 	ON queue_state.queue_priority_state_pending (queue_id, priority, shard);
+COMMENT ON INDEX queue_state.queue_priority_state_pending_idx IS
+'pending rows of a shard: what a fold takes';

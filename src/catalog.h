@@ -85,6 +85,16 @@ typedef struct Catalog
  */
 extern const Catalog *qs_catalog(void);
 
+/* How counters and priorities are called in SQL. */
+extern const char *qs_counter_name(Counter counter);
+extern const char *qs_priority_name(Priority priority);
+
+/*
+ * A queue's name as a palloc'd string, or NULL if the queue does not exist
+ * (any more).  Sees the newest committed row, and this transaction's own.
+ */
+extern char *qs_queue_name(int32 queue_id);
+
 /* Ordinals of enum values; an unknown value is an error (22023). */
 extern Priority qs_priority_of_oid(Oid value);
 extern MessageState qs_state_of_oid(Oid value);

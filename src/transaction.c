@@ -1,0 +1,134 @@
+/*-------------------------------------------------------------------------
+ *
+ * transaction.c
+ *	  Holds the counter changes of the current transaction and applies them
+ *	  when it commits or prepares.
+ *
+ * The changes live in backend memory until XACT_EVENT_PRE_COMMIT, so a
+ * message transaction touches a counter row only at its very end.  Nothing
+ * here enters user-defined code: the rollup is written through the table
+ * access method, which queues no triggers.
+ *
+ * All state is backend-local.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "storage/lmgr.h"
+
+#include "apply.h"
+#include "catalog.h"
+#include "pending.h"
+#include "transaction.h"
+
+static DeltaStack deltas;
+
+/*
+ * Set between the application at PRE_COMMIT and the end of the transaction.
+ * Callbacks of other modules may still write messages in that window.
+ */
+static bool applied = false;
+
+void
+qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
+		 int64 amount)
+{
+	int			nest_level = GetCurrentTransactionNestLevel();
+	ShardKey	key = {queue_id, priority, shard};
+
+	/*
+	 * Lock the counter tables now and not at commit, so that DDL on them is
+	 * met by the statement.  Locks and levels are released and inherited at
+	 * the same moments, so once per level is enough.
+	 */
+	if (!qs_delta_has_level(&deltas, nest_level))
+	{
+		const Catalog *catalog = qs_catalog();
+		Oid			pending = catalog->pending;
+
+		LockRelationOid(catalog->shard, RowExclusiveLock);
+		LockRelationOid(pending, RowExclusiveLock);
+	}
+
+	qs_delta_add(&deltas, nest_level, key, counter, amount);
+}
+
+const DeltaStack *
+qs_unapplied_deltas(void)
+{
+	return deltas.top != NULL ? &deltas : NULL;
+}
+
+static void
+apply_deltas(void)
+{
+	if (deltas.top != NULL)
+	{
+		qs_apply(&deltas);
+		qs_delta_reset(&deltas);
+	}
+}
+
+void
+qs_count_done(void)
+{
+	if (applied)
+		apply_deltas();
+}
+
+static void
+transaction_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			apply_deltas();
+			applied = true;
+			break;
+
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_ABORT:
+			/* The memory belongs to TopTransactionContext, which goes now. */
+			deltas.top = NULL;
+			applied = false;
+			qs_pending_end_transaction();
+			break;
+
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			/* Parallel workers write no messages. */
+			break;
+	}
+}
+
+static void
+subtransaction_callback(SubXactEvent event, SubTransactionId subid,
+						SubTransactionId parent_subid, void *arg)
+{
+	switch (event)
+	{
+		case SUBXACT_EVENT_START_SUB:
+		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			break;
+
+		case SUBXACT_EVENT_COMMIT_SUB:
+			qs_delta_release(&deltas, GetCurrentTransactionNestLevel());
+			break;
+
+		case SUBXACT_EVENT_ABORT_SUB:
+			qs_delta_rollback(&deltas, GetCurrentTransactionNestLevel());
+			break;
+	}
+}
+
+void
+qs_transaction_init(void)
+{
+	RegisterXactCallback(transaction_callback, NULL);
+	RegisterSubXactCallback(subtransaction_callback, NULL);
+}

@@ -99,6 +99,38 @@ $$;
 COMMENT ON FUNCTION queue_state.check_queue_settings(queue_state.queue) IS
 'internal: error 22023 if a setting of a queue is out of range or contradicts another';
 
+CREATE FUNCTION queue_state.queue_id_of(queue text)
+RETURNS integer
+LANGUAGE c
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'qs_queue_id_of';
+COMMENT ON FUNCTION queue_state.queue_id_of(text) IS
+'internal: the id of a queue; error 22004 for NULL, 42704 with the nearest name as a hint if there is none';
+
+CREATE FUNCTION queue_state.lock_queue(queue text)
+RETURNS queue_state.queue
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+	locked	queue_state.queue;
+BEGIN
+	PERFORM queue_state.queue_id_of(lock_queue.queue);
+	SELECT q.* INTO locked FROM queue_state.queue q
+		WHERE q.name = lock_queue.queue FOR NO KEY UPDATE;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'could not serialize access to queue "%"', lock_queue.queue
+			USING ERRCODE = 'serialization_failure',
+				  DETAIL = 'It was made after this transaction took its snapshot, or dropped just now.',
+				  HINT = 'The transaction might succeed if retried.';
+	END IF;
+	RETURN locked;
+END;
+$$;
+COMMENT ON FUNCTION queue_state.lock_queue(text) IS
+'internal: the row of a queue, locked against other changes of its settings but not against messages; errors as queue_id_of()';
+
 CREATE FUNCTION queue_state.create_queue(name text,
 										 visibility_timeout interval DEFAULT NULL,
 										 max_delivery_attempts integer DEFAULT NULL,
@@ -169,17 +201,9 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	old	queue_state.queue;
-	new	queue_state.queue;
+	old	queue_state.queue := queue_state.lock_queue(update_queue.name);
+	new	queue_state.queue := old;
 BEGIN
-	PERFORM queue_state.check_given('name', update_queue.name IS NOT NULL);
-	SELECT q.* INTO old FROM queue_state.queue q
-		WHERE q.name = update_queue.name FOR NO KEY UPDATE;
-	IF NOT FOUND THEN
-		PERFORM queue_state.queue_id_of(update_queue.name);
-	END IF;
-
-	new := old;
 	new.visibility_timeout := COALESCE(update_queue.visibility_timeout, old.visibility_timeout);
 	new.max_delivery_attempts := COALESCE(update_queue.max_delivery_attempts, old.max_delivery_attempts);
 	new.default_ttl := COALESCE(update_queue.default_ttl, old.default_ttl);
@@ -214,16 +238,16 @@ LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+	changing	queue_state.queue := queue_state.lock_queue(set_paused.name);
 BEGIN
-	PERFORM queue_state.check_given('name', set_paused.name IS NOT NULL);
+	IF changing.paused = set_paused.paused THEN
+		RETURN false;
+	END IF;
 	UPDATE queue_state.queue q
 		SET paused = set_paused.paused, updated_at = pg_catalog.clock_timestamp()
-		WHERE q.name = set_paused.name AND q.paused <> set_paused.paused;
-	IF FOUND THEN
-		RETURN true;
-	END IF;
-	PERFORM queue_state.queue_id_of(set_paused.name);
-	RETURN false;
+		WHERE q.queue_id = changing.queue_id;
+	RETURN true;
 END;
 $$;
 COMMENT ON FUNCTION queue_state.set_paused(text, boolean) IS

@@ -23,9 +23,10 @@ DATA       = $(filter-out sql/$(SCRIPT),$(wildcard sql/$(EXTENSION)--*.sql))
 
 # The server's headers are system headers, so that -Wextra speaks of our code
 # alone.  Callbacks and PG_FUNCTION_ARGS fix the parameters of most functions:
-# one that needs none of them is no mistake.
+# one that needs none of them is no mistake.  And its lengthof() and sizes are
+# unsigned where its counts and indexes are int.
 PG_CPPFLAGS = -isystem $(includedir_server) -DQS_VERSION='"$(EXTVERSION)"'
-PG_CFLAGS   = -std=c11 -Wall -Wextra -Werror -Wno-unused-parameter
+PG_CFLAGS   = -std=c11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare
 
 # Every file in test/sql and test/specs is a test; they run in this order, each
 # by itself, in one database that has the extension.

@@ -27,7 +27,6 @@ static Counter duration_sums[OUTCOME_COUNT];
 static Counter maintenance_batches[MAINTENANCE_COUNT];
 static Counter maintenance_rows[MAINTENANCE_COUNT];
 static Counter maintenance_failures[MAINTENANCE_COUNT];
-static Counter log_drops;
 static Counter http_requests[HANDLER_COUNT][CODE_COUNT];
 static Counter http_connections;
 static Counter http_closed[CLOSED_COUNT];
@@ -133,12 +132,6 @@ status_maintenance_failed(MaintenanceTask task)
 }
 
 void
-status_log_dropped(void)
-{
-	add(&log_drops, 1);
-}
-
-void
 status_http_request(HttpHandler handler, HttpCode code)
 {
 	add(&http_requests[handler][code], 1);
@@ -219,12 +212,6 @@ status_maintenance_failures(MaintenanceTask task)
 }
 
 int64_t
-status_log_drops(void)
-{
-	return get(&log_drops);
-}
-
-int64_t
 status_http_requests(HttpHandler handler, HttpCode code)
 {
 	return get(&http_requests[handler][code]);
@@ -273,7 +260,6 @@ status_reset(void)
 	clear(maintenance_batches, MAINTENANCE_COUNT);
 	clear(maintenance_rows, MAINTENANCE_COUNT);
 	clear(maintenance_failures, MAINTENANCE_COUNT);
-	clear(&log_drops, 1);
 	for (int h = 0; h < HANDLER_COUNT; h++)
 		clear(http_requests[h], CODE_COUNT);
 	clear(&http_connections, 1);

@@ -140,9 +140,6 @@ extern void status_attempt_failed(FailureReason reason);
 extern void status_maintenance_batch(MaintenanceTask task, int64_t rows);
 extern void status_maintenance_failed(MaintenanceTask task);
 
-/* A log line could not be written without blocking. */
-extern void status_log_dropped(void);
-
 /* --- written by the serving half --- */
 
 extern void status_http_request(HttpHandler handler, HttpCode code);
@@ -163,7 +160,6 @@ extern int64_t status_collection_failures(FailureReason reason);
 extern int64_t status_maintenance_batches(MaintenanceTask task);
 extern int64_t status_maintenance_rows(MaintenanceTask task);
 extern int64_t status_maintenance_failures(MaintenanceTask task);
-extern int64_t status_log_drops(void);
 extern int64_t status_http_requests(HttpHandler handler, HttpCode code);
 extern int64_t status_http_connections(void);
 extern int64_t status_http_closed(ClosedReason reason);

@@ -1,0 +1,119 @@
+/*
+ * worker.c
+ *	  A thread that can be stopped, and that shows that it lives.
+ */
+#include "worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+
+#include "clock.h"
+
+/*
+ * Longest sleep in one piece.  poll(2) does not count the time a machine was
+ * suspended; this is how late a deadline of the boot clock can be noticed.
+ */
+#define SLICE_MS 500
+
+static void
+beat(struct worker *worker)
+{
+	atomic_store(&worker->heartbeat_ms, clock_ms());
+}
+
+static void *
+run_worker(void *argument)
+{
+	struct worker *worker = argument;
+
+	pthread_setname_np(pthread_self(), worker->name);
+	beat(worker);
+	worker->run(worker, worker->context);
+	atomic_store(&worker->ended, true);
+	return NULL;
+}
+
+int
+worker_start(struct worker *worker, const char *name, int stop_fd,
+			 void (*run) (struct worker *worker, void *context), void *context)
+{
+	worker->name = name;
+	worker->stop_fd = stop_fd;
+	worker->run = run;
+	worker->context = context;
+	atomic_init(&worker->ended, false);
+	atomic_init(&worker->heartbeat_ms, clock_ms());
+	return pthread_create(&worker->thread, NULL, run_worker, worker);
+}
+
+bool
+worker_join(struct worker *worker, int64_t deadline_ms)
+{
+	int64_t		left = deadline_ms - clock_ms();
+	struct timespec until;
+
+	if (left < 0)
+		left = 0;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += left / 1000;
+	until.tv_nsec += left % 1000 * 1000000;
+	if (until.tv_nsec >= 1000000000)
+	{
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	return pthread_clockjoin_np(worker->thread, NULL, CLOCK_MONOTONIC,
+								&until) == 0;
+}
+
+enum worker_wake
+worker_wait(struct worker *worker, int fd, short events, int64_t deadline_ms)
+{
+	for (;;)
+	{
+		struct pollfd fds[2] = {
+			{.fd = worker->stop_fd, .events = POLLIN},
+			{.fd = fd, .events = events}
+		};
+		int64_t		left = deadline_ms - clock_ms();
+		int			ready;
+
+		beat(worker);
+		if (left < 0)
+			left = 0;
+		if (left > SLICE_MS)
+			left = SLICE_MS;
+		ready = poll(fds, 2, (int) left);
+		beat(worker);
+		if (ready < 0 && errno != EINTR)
+			return WORKER_STOP;	/* only a broken process gets here */
+		if (fds[0].revents != 0)
+			return WORKER_STOP;
+		if (ready > 0 && fds[1].revents != 0)
+			return WORKER_READY;
+		if (clock_ms() >= deadline_ms)
+			return WORKER_DUE;
+	}
+}
+
+bool
+worker_stopping(struct worker *worker)
+{
+	struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
+
+	return poll(&stop, 1, 0) > 0;
+}
+
+void
+worker_ignore_stop(struct worker *worker)
+{
+	/* poll(2) skips a negative descriptor. */
+	worker->stop_fd = -1;
+}
+
+int64_t
+worker_silence(struct worker *worker, int64_t now_ms)
+{
+	return now_ms - atomic_load(&worker->heartbeat_ms);
+}

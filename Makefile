@@ -12,7 +12,7 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'.*/\1/p" $(EXTENSIO
 SCRIPT      = $(EXTENSION)--$(EXTVERSION).sql
 
 # The parts of the install script, each after those it refers to.
-SQL_PARTS = types identifiers tables indexes rollup counting queues delivery \
+SQL_PARTS = types identifiers tables indexes rollup queue_details counting queues delivery \
 	retry dead_letters maintenance inbox reading privileges
 SQL_FILES = $(wildcard $(SQL_PARTS:%=sql/%.sql))
 

@@ -1,0 +1,468 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim.c
+ *	  Picks the messages that a dequeue() gets, without the planner.
+ *
+ * From HIGH to LOW, and within a priority first the elapsed rows in the order
+ * in which they elapsed, then the READY rows in the order of enqueueing: the
+ * two indexes made for that are scanned and each usable row is locked unless
+ * another session has it.  Live leases are never met, the scan ends before
+ * them.  Expired READY rows are told by the index entry alone.  What stands at
+ * the head of an order in vain is passed once, not at each call (position.h).
+ *
+ * Nothing here waits for another session: rows it holds are skipped, and so
+ * are rows that it changed since the snapshot, at every isolation level.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "access/skey.h"
+#include "access/stratnum.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "catalog.h"
+#include "claim.h"
+#include "compat.h"
+
+/* Columns of the indexes, in the order of sql/indexes.sql. */
+enum
+{
+	INDEX_COLUMN_QUEUE_ID = 1,
+	INDEX_COLUMN_PRIORITY,
+	INDEX_COLUMN_TIME,
+	INDEX_COLUMN_ID,			/* of the READY index alone */
+	INDEX_COLUMN_EXPIRES_AT		/* of the READY index alone */
+};
+
+#define KEY_COUNT 4				/* of either order, at most */
+
+/* Entries that are told without their row cost this much less. */
+#define CHEAP_ENTRIES 8
+
+/*
+ * How far behind a look may end to meet exhausted rows again that it left to
+ * later calls.
+ */
+#define LEFT_BEHIND_MAX 64
+
+/* One order of the queue, being scanned. */
+typedef struct OrderScan
+{
+	Relation	index;
+	IndexScanDesc scan;
+} OrderScan;
+
+typedef struct ClaimState
+{
+	Relation	message;
+	const QueueDetails *queue;
+	TimestampTz now;
+	int			wanted;
+	int			allocated;
+	Catalog		catalog;
+	Snapshot	snapshot;		/* decides what is visible */
+	bool		filter;			/* scans see more than the snapshot does */
+	TupleTableSlot *slot;
+	TupleTableSlot *locked_slot;
+	OrderScan	order_scan[ORDER_COUNT];
+	Position	looked_from[PRIORITY_COUNT][ORDER_COUNT];
+	Claim	   *claim;
+} ClaimState;
+
+typedef enum Verdict
+{
+	VERDICT_TAKEN,				/* a candidate, or to become a dead letter */
+	VERDICT_UNUSABLE,			/* now, or for ever */
+	VERDICT_LEFT,				/* exhausted, and this call has enough of them */
+	VERDICT_STOP				/* usable, and this call has enough of them */
+} Verdict;
+
+static void open_order(ClaimState *state, Order order, Oid index,
+					   Snapshot snapshot);
+static void look(ClaimState *state, Priority priority, Order order);
+static void look_again(ClaimState *state, Priority priority, Order order);
+static int64 look_between(ClaimState *state, Priority priority, Order order,
+						  const Position *from, const Position *until,
+						  Position *last);
+static Verdict consider(ClaimState *state, Priority priority, Order order,
+						const Position *position);
+static bool lock_row(ClaimState *state, ItemPointer tid);
+static int	compare_candidates(const void *a, const void *b);
+
+void
+qs_claim(Relation message, const QueueDetails *queue, TimestampTz now,
+		 int wanted, Claim *claim)
+{
+	ClaimState	state = {0};
+	Snapshot	scan_snapshot;
+	int			found;
+
+	claim->count = 0;
+	claim->exhausted_count = 0;
+	state.allocated = Min(wanted, 128);
+	claim->candidate = palloc(state.allocated * sizeof(Candidate));
+
+	state.message = message;
+	state.queue = queue;
+	state.now = now;
+	state.wanted = wanted;
+	state.claim = claim;
+	state.catalog = *qs_catalog();
+
+	/*
+	 * READ COMMITTED looks at what is committed now.  The stricter levels see
+	 * what the executor's UPDATE will see.  In SERIALIZABLE an MVCC scan
+	 * would also leave predicate locks on index pages that every enqueue()
+	 * writes to, and skipping what is locked is no serializable read anyway;
+	 * so the scan itself is non-MVCC there, and its rows are filtered.
+	 */
+	CommandCounterIncrement();
+	PushActiveSnapshot(IsolationUsesXactSnapshot() ?
+					   GetTransactionSnapshot() : GetLatestSnapshot());
+	state.snapshot = GetActiveSnapshot();
+	state.filter = IsolationIsSerializable();
+	scan_snapshot = state.filter ? SnapshotSelf : state.snapshot;
+
+	state.slot = table_slot_create(message, NULL);
+	state.locked_slot = table_slot_create(message, NULL);
+	open_order(&state, ORDER_ELAPSED, state.catalog.waiting_index,
+			   scan_snapshot);
+	open_order(&state, ORDER_READY, state.catalog.ready_index, scan_snapshot);
+
+	for (int p = PRIORITY_HIGH; p >= PRIORITY_LOW; p--)
+		for (int o = 0; o < ORDER_COUNT; o++)
+			look(&state, p, o);
+
+	found = claim->count;
+	if (found < wanted)
+		for (int p = PRIORITY_HIGH; p >= PRIORITY_LOW; p--)
+			for (int o = 0; o < ORDER_COUNT; o++)
+				look_again(&state, p, o);
+	if (claim->count > found)
+		qsort(claim->candidate, claim->count, sizeof(Candidate),
+			  compare_candidates);
+
+	for (int o = 0; o < ORDER_COUNT; o++)
+	{
+		index_endscan(state.order_scan[o].scan);
+		index_close(state.order_scan[o].index, AccessShareLock);
+	}
+	ExecDropSingleTupleTableSlot(state.slot);
+	ExecDropSingleTupleTableSlot(state.locked_slot);
+	PopActiveSnapshot();
+}
+
+static void
+open_order(ClaimState *state, Order order, Oid index, Snapshot snapshot)
+{
+	OrderScan  *order_scan = &state->order_scan[order];
+
+	order_scan->index = index_open(index, AccessShareLock);
+	order_scan->scan = qs_index_beginscan(state->message, order_scan->index,
+										  snapshot, order == ORDER_READY ?
+										  KEY_COUNT - 1 : KEY_COUNT);
+	/* positions and expiry are read from the index entries */
+	order_scan->scan->xs_want_itup = true;
+}
+
+static Trail *
+trail_of(ClaimState *state, Priority priority, Order order)
+{
+	return qs_trail(RelationGetRelid(state->message), state->queue->queue_id,
+					priority, order);
+}
+
+/*
+ * Enough candidates?  The elapsed rows of all priorities are looked at even
+ * then, for the exhausted ones among them.
+ */
+static bool
+satisfied(const ClaimState *state, Order order)
+{
+	return state->claim->count >= state->wanted &&
+		(order == ORDER_READY ||
+		 state->claim->exhausted_count >= CLAIM_MAX_EXHAUSTED);
+}
+
+/* Looks from the remembered start, or from the beginning if that is due. */
+static void
+look(ClaimState *state, Priority priority, Order order)
+{
+	Trail	   *trail = trail_of(state, priority, order);
+	Position   *from = &state->looked_from[priority][order];
+	Position	last;
+	bool		full;
+	int64		vain;
+
+	if (satisfied(state, order))
+		return;
+
+	full = qs_full_look_due(trail, state->now);
+	*from = full ? qs_beginning : trail->start;
+	last = *from;
+	vain = look_between(state, priority, order, from, NULL, &last);
+	if (full)
+		qs_full_look_done(trail, state->now, vain);
+	if (qs_position_compare(&last, &trail->start) != 0)
+		qs_trail_move(trail, &last);
+}
+
+/* There was too little: looks at what is in front of the first look. */
+static void
+look_again(ClaimState *state, Priority priority, Order order)
+{
+	Trail	   *trail = trail_of(state, priority, order);
+	Position   *until = &state->looked_from[priority][order];
+	Position	last;
+	int64		vain;
+
+	if (state->claim->count >= state->wanted ||
+		qs_position_compare(until, &qs_beginning) == 0 ||
+		!qs_full_look_allowed(trail, state->now))
+		return;
+
+	vain = look_between(state, priority, order, &qs_beginning, until, &last);
+	qs_full_look_done(trail, state->now, vain);
+}
+
+/*
+ * Starts the scan of one order at a position.  The keys are copied by
+ * index_rescan(), but not the members of the row comparison.
+ */
+static void
+start_scan(ClaimState *state, Priority priority, Order order,
+		   const Position *from, ScanKeyData row_key[2])
+{
+	ScanKeyData key[KEY_COUNT];
+	int			count = 0;
+
+	ScanKeyInit(&key[count++], INDEX_COLUMN_QUEUE_ID, BTEqualStrategyNumber,
+				F_INT4EQ, Int32GetDatum(state->queue->queue_id));
+	ScanKeyInit(&key[count++], INDEX_COLUMN_PRIORITY, BTEqualStrategyNumber,
+				F_ENUM_EQ,
+				ObjectIdGetDatum(state->catalog.priority[priority]));
+	if (order == ORDER_ELAPSED)
+	{
+		ScanKeyInit(&key[count++], INDEX_COLUMN_TIME,
+					BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
+					TimestampTzGetDatum(from->time));
+		ScanKeyInit(&key[count++], INDEX_COLUMN_TIME,
+					BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE,
+					TimestampTzGetDatum(state->now));
+	}
+	else
+	{
+		/* (enqueued_at, id) >= from; its members name comparison functions */
+		ScanKeyEntryInitialize(&row_key[0], SK_ROW_MEMBER, INDEX_COLUMN_TIME,
+							   BTGreaterEqualStrategyNumber, InvalidOid,
+							   InvalidOid, F_TIMESTAMPTZ_CMP,
+							   TimestampTzGetDatum(from->time));
+		ScanKeyEntryInitialize(&row_key[1], SK_ROW_MEMBER | SK_ROW_END,
+							   INDEX_COLUMN_ID, BTGreaterEqualStrategyNumber,
+							   InvalidOid, InvalidOid, F_UUID_CMP,
+							   UUIDPGetDatum(&from->id));
+		memset(&key[count], 0, sizeof(ScanKeyData));
+		key[count].sk_flags = SK_ROW_HEADER;
+		key[count].sk_attno = INDEX_COLUMN_TIME;
+		key[count].sk_strategy = BTGreaterEqualStrategyNumber;
+		key[count].sk_argument = PointerGetDatum(row_key);
+		count++;
+	}
+	index_rescan(state->order_scan[order].scan, key, count, NULL, 0);
+}
+
+/* The entry's place in the order, and whether it is known to be expired. */
+static void
+read_entry(const ClaimState *state, Order order, IndexScanDesc scan,
+		   Position *position, bool *expired)
+{
+	Datum		value;
+	bool		isnull;
+
+	value = index_getattr(scan->xs_itup, INDEX_COLUMN_TIME, scan->xs_itupdesc,
+						  &isnull);
+	position->time = DatumGetTimestampTz(value);
+	if (order == ORDER_ELAPSED)
+	{
+		memset(&position->id, 0, sizeof(position->id));
+		*expired = false;
+		return;
+	}
+	value = index_getattr(scan->xs_itup, INDEX_COLUMN_ID, scan->xs_itupdesc,
+						  &isnull);
+	position->id = *DatumGetUUIDP(value);
+	value = index_getattr(scan->xs_itup, INDEX_COLUMN_EXPIRES_AT,
+						  scan->xs_itupdesc, &isnull);
+	*expired = DatumGetTimestampTz(value) <= state->now;
+}
+
+/*
+ * Looks at [from, until) of one order, or at all from `from` on.  *last
+ * becomes the position up to which everything was dealt with.  The answer is
+ * how many entries were in vain, in terms of the cost of reading a row.
+ */
+static int64
+look_between(ClaimState *state, Priority priority, Order order,
+			 const Position *from, const Position *until, Position *last)
+{
+	IndexScanDesc scan = state->order_scan[order].scan;
+	ScanKeyData row_key[2];
+	ItemPointer tid;
+	int64		rows_in_vain = 0;
+	int64		entries_in_vain = 0;
+	Position	left;
+	int64		since_left = 0;
+
+	start_scan(state, priority, order, from, row_key);
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		Position	position;
+		bool		expired;
+		bool		visible;
+		Verdict		verdict;
+
+		CHECK_FOR_INTERRUPTS();
+		read_entry(state, order, scan, &position, &expired);
+		if (until != NULL && qs_position_compare(&position, until) >= 0)
+			break;
+		if (expired)
+		{
+			entries_in_vain++;
+			*last = position;
+			continue;
+		}
+
+		visible = index_fetch_heap(scan, state->slot) &&
+			(!state->filter ||
+			 table_tuple_satisfies_snapshot(state->message, state->slot,
+											state->snapshot));
+		verdict = visible ? consider(state, priority, order, &position) :
+			VERDICT_UNUSABLE;
+		if (verdict == VERDICT_STOP)
+			break;
+		if (verdict == VERDICT_LEFT && since_left == 0)
+		{
+			left = position;
+			since_left = 1;
+		}
+		else if (since_left > 0)
+			since_left++;
+		if (verdict != VERDICT_TAKEN)
+			rows_in_vain++;
+
+		/*
+		 * An old snapshot does not see what others have enqueued since: that
+		 * must not be passed for the transactions to come.
+		 */
+		if (visible || !IsolationUsesXactSnapshot())
+			*last = position;
+		if (satisfied(state, order))
+			break;
+	}
+
+	/* A few exhausted rows are worth meeting again, many are not. */
+	if (since_left > 0 && since_left <= LEFT_BEHIND_MAX)
+		*last = left;
+	return rows_in_vain + entries_in_vain / CHEAP_ENTRIES;
+}
+
+/* What is to be done with the row in the slot; does it, too. */
+static Verdict
+consider(ClaimState *state, Priority priority, Order order,
+		 const Position *position)
+{
+	TupleTableSlot *slot = state->slot;
+	Claim	   *claim = state->claim;
+	ItemPointerData tid = slot->tts_tid;
+	pg_uuid_t	id;
+	Candidate  *candidate;
+	Datum		value;
+	bool		isnull;
+
+	value = slot_getattr(slot, state->catalog.message_column.id, &isnull);
+	id = *DatumGetUUIDP(value);
+
+	if (order == ORDER_ELAPSED)
+	{
+		value = slot_getattr(slot, state->catalog.message_column.expires_at,
+							 &isnull);
+		if (DatumGetTimestampTz(value) <= state->now)
+			return VERDICT_UNUSABLE;	/* left for expire_messages() */
+
+		value = slot_getattr(slot,
+							 state->catalog.message_column.delivery_attempts,
+							 &isnull);
+		if (DatumGetInt32(value) >= state->queue->max_delivery_attempts)
+		{
+			if (claim->exhausted_count >= CLAIM_MAX_EXHAUSTED)
+				return VERDICT_LEFT;
+			if (!lock_row(state, &tid))
+				return VERDICT_UNUSABLE;
+			claim->exhausted[claim->exhausted_count++] = id;
+			return VERDICT_TAKEN;
+		}
+		if (claim->count >= state->wanted)
+			return VERDICT_STOP;
+	}
+
+	if (!lock_row(state, &tid))
+		return VERDICT_UNUSABLE;
+	if (claim->count >= state->allocated)
+	{
+		state->allocated = Min(state->wanted, state->allocated * 2);
+		claim->candidate = repalloc(claim->candidate,
+									state->allocated * sizeof(Candidate));
+	}
+	candidate = &claim->candidate[claim->count++];
+	candidate->tid = tid;
+	candidate->priority = priority;
+	candidate->order = order;
+	candidate->position = *position;
+	candidate->id = id;
+	return VERDICT_TAKEN;
+}
+
+/*
+ * Locks this very version of the row, as the UPDATE of columns outside the
+ * primary key would.  False if another session has it or has changed it.
+ * Without following updates there is nothing to check again after the lock:
+ * the version is the one that was read.
+ */
+static bool
+lock_row(ClaimState *state, ItemPointer tid)
+{
+	ItemPointerData target = *tid;
+	TM_FailureData failure;
+	TM_Result	result;
+
+	result = table_tuple_lock(state->message, &target, state->snapshot,
+							  state->locked_slot, GetCurrentCommandId(false),
+							  LockTupleNoKeyExclusive, LockWaitSkip, 0,
+							  &failure);
+	ExecClearTuple(state->locked_slot);
+	return result == TM_Ok;
+}
+
+/* The order of delivery. */
+static int
+compare_candidates(const void *a, const void *b)
+{
+	const Candidate *left = a;
+	const Candidate *right = b;
+
+	if (left->priority != right->priority)
+		return left->priority > right->priority ? -1 : 1;
+	if (left->order != right->order)
+		return left->order < right->order ? -1 : 1;
+	return qs_position_compare(&left->position, &right->position);
+}

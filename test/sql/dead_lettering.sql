@@ -132,7 +132,7 @@ SELECT * FROM queue_state.purge_dead_letters('3 days');
 SELECT queue_name, priority, dead_letters, dead_letter_purged_total FROM queue_state.snapshot()
 	WHERE queue_name LIKE 'dead%' AND dead_letters > 0;
 SELECT * FROM queue_state.purge_dead_letters('0 seconds');
-SELECT sum(dead_letters) FROM queue_state.snapshot();
+SELECT sum(dead_letters) FROM queue_state.snapshot() WHERE queue_name LIKE 'dead%';
 SELECT queue_state.purge_dead_letters(NULL);
 \echo :LAST_ERROR_SQLSTATE
 SELECT queue_state.purge_dead_letters('-1 days');

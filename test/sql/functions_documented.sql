@@ -42,6 +42,7 @@ SELECT c.oid::regclass FROM pg_class c
 		AND obj_description(c.oid, 'pg_class') IS NULL ORDER BY c.relname;
 
 -- The contract: names, arguments, results.
+\pset format unaligned
 SELECT p.proname AS function, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result
 	FROM pg_proc p
 	WHERE p.pronamespace = 'queue_state'::regnamespace AND p.proname IN (

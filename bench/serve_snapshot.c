@@ -12,7 +12,7 @@
  * refresh: how long building, rendering and publishing took, in milliseconds.
  * Ends on SIGTERM or SIGINT.
  */
-#include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +103,10 @@ main(int argc, char **argv)
 	addresses[0] = argv[1];
 	queues = strtoll(argv[2], NULL, 10);
 	seconds = strtol(argv[3], NULL, 10);
+
+	/* as main.c does */
+	mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+	mallopt(M_ARENA_MAX, 2);
 
 	/* before the first thread, which inherits it */
 	signal(SIGPIPE, SIG_IGN);

@@ -10,6 +10,7 @@
  * stays free to hear a second signal, which means now.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -107,6 +108,19 @@ http_options(const struct process *process)
 	};
 
 	return http;
+}
+
+/*
+ * A snapshot is tens of megabytes that live for one interval.  By default
+ * glibc learns from the first free() of such a block to take the next one from
+ * the heap, where it leaves holes; a fixed threshold gives every one back to the
+ * kernel.  Two arenas are enough for threads that hardly allocate.
+ */
+static void
+limit_heap(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+	mallopt(M_ARENA_MAX, 2);
 }
 
 static int
@@ -416,6 +430,7 @@ main(int argc, char **argv)
 	uuid_t		uuid;
 	int			exit_code;
 
+	limit_heap();
 	exit_code = options_parse(&process.options, argc, argv, environ, message,
 							  sizeof(message));
 	if (exit_code != EXIT_CODE_OK)

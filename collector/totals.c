@@ -71,12 +71,40 @@ apply_queue(Totals *totals, const TotalsEntry *before, TotalsEntry *after,
 	}
 }
 
+/*
+ * Nearly always the queues are those of the last time; then nothing has to be
+ * allocated.
+ */
+static bool
+same_queues(const Totals *totals, const SnapshotRow *rows, int64_t queues)
+{
+	if (totals->count != queues)
+		return false;
+	for (int64_t i = 0; i < queues; i++)
+	{
+		if (totals->entries[i].queue_id != rows[i * PRIORITY_COUNT].queue_id)
+			return false;
+	}
+	return true;
+}
+
 bool
 totals_apply(Totals *totals, SnapshotRow *rows, int64_t queues)
 {
 	TotalsEntry *entries = NULL;
 	int64_t		old = 0;
 
+	if (same_queues(totals, rows, queues))
+	{
+		for (int64_t i = 0; i < queues; i++)
+		{
+			TotalsEntry before = totals->entries[i];
+
+			apply_queue(totals, &before, &totals->entries[i],
+						&rows[i * PRIORITY_COUNT]);
+		}
+		return true;
+	}
 	if (queues > 0)
 	{
 		entries = malloc((size_t) queues * sizeof(*entries));

@@ -17,6 +17,8 @@ GRANT EXECUTE ON FUNCTION
 	queue_state.logical_state(),
 	queue_state.physical_state()
 	TO pg_monitor;
+-- How many counter changes await folding; the rows are numbers only.
+GRANT SELECT ON TABLE queue_state.queue_priority_state_pending TO pg_monitor;
 
 -- The truth is dumped, the counters are not: restoring the messages fires the
 -- triggers that count them.

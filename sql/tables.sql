@@ -18,6 +18,7 @@ CREATE TABLE queue_state.queue
 	paused				boolean NOT NULL DEFAULT false,
 	created_at			timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
 	updated_at			timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+	CONSTRAINT queue_queue_id_check CHECK (queue_id OPERATOR(pg_catalog.>) 0),
 	CONSTRAINT queue_name_check
 		CHECK (name OPERATOR(pg_catalog.~) '^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$'),
 	CONSTRAINT queue_visibility_timeout_check

@@ -31,7 +31,9 @@ delta_alloc(Size size)
 #ifdef FRONTEND
 	return palloc0(size);
 #else
-	return MemoryContextAllocZero(TopTransactionContext, size);
+	/* A restore in one transaction can count tens of thousands of queues. */
+	return MemoryContextAllocExtended(TopTransactionContext, size,
+									  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 #endif
 }
 

@@ -16,7 +16,6 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -34,72 +33,30 @@
 #include "returned.h"
 #include "transaction.h"
 
-/* One lease, as the caller names it. */
-typedef struct Lease
-{
-	pg_uuid_t	id;
-	pg_uuid_t	receipt_handle;
-} Lease;
-
 PG_FUNCTION_INFO_V1(qs_acknowledge);
 PG_FUNCTION_INFO_V1(qs_acknowledge_batch);
 PG_FUNCTION_INFO_V1(qs_extend_lease);
 
 static Statement acknowledge_statement = {
 	.text = "DELETE FROM queue_state.queue_message AS m"
-	" WHERE m.id OPERATOR(pg_catalog.=) $1"
-	" AND m.receipt_handle OPERATOR(pg_catalog.=) $2"
-	" AND m.state OPERATOR(pg_catalog.=) 'IN_FLIGHT'"
-	" AND m.available_after OPERATOR(pg_catalog.>) $3"
+	" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
 	" RETURNING m.id, m.queue_id, m.priority",
 	.result = SPI_OK_DELETE_RETURNING,
-	.argument_count = 3,
-	.argument = {ARGUMENT_UUID, ARGUMENT_UUID, ARGUMENT_TIMESTAMPTZ}
-};
-
-/* The leases drive the join, so their order is the order of locking. */
-static Statement acknowledge_batch_statement = {
-	.text = "DELETE FROM queue_state.queue_message AS m"
-	" USING ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2))"
-	" AS l (id, receipt_handle)"
-	" WHERE m.id OPERATOR(pg_catalog.=) l.id"
-	" AND m.receipt_handle OPERATOR(pg_catalog.=) l.receipt_handle"
-	" AND m.state OPERATOR(pg_catalog.=) 'IN_FLIGHT'"
-	" AND m.available_after OPERATOR(pg_catalog.>) $3"
-	" RETURNING m.id, m.queue_id, m.priority",
-	.result = SPI_OK_DELETE_RETURNING,
-	.argument_count = 3,
-	.argument = {ARGUMENT_UUID_ARRAY, ARGUMENT_UUID_ARRAY,
-	ARGUMENT_TIMESTAMPTZ}
+	.argument_count = 1,
+	.argument = {ARGUMENT_TID_ARRAY}
 };
 
 static Statement extend_statement = {
-	.text = "UPDATE queue_state.queue_message AS m SET available_after = $4"
-	" WHERE m.id OPERATOR(pg_catalog.=) $1"
-	" AND m.receipt_handle OPERATOR(pg_catalog.=) $2"
-	" AND m.state OPERATOR(pg_catalog.=) 'IN_FLIGHT'"
-	" AND m.available_after OPERATOR(pg_catalog.>) $3"
+	.text = "UPDATE queue_state.queue_message AS m SET available_after = $2"
+	" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
 	" RETURNING m.available_after",
 	.result = SPI_OK_UPDATE_RETURNING,
-	.argument_count = 4,
-	.argument = {ARGUMENT_UUID, ARGUMENT_UUID, ARGUMENT_TIMESTAMPTZ,
-	ARGUMENT_TIMESTAMPTZ}
+	.argument_count = 2,
+	.argument = {ARGUMENT_TID_ARRAY, ARGUMENT_TIMESTAMPTZ}
 };
 
+static int64 acknowledge(const Lease *leases, int count);
 static int	read_leases(ArrayType *ids, ArrayType *handles, Lease **leases);
-
-/*
- * In READ COMMITTED the statement itself waits for a concurrent change and
- * judges the row anew.  In the stricter levels that is an error, so the lock
- * comes first there.
- */
-static bool
-may_hold(Relation message, const Lease *lease, TimestampTz now,
-		 LockTupleMode mode)
-{
-	return !IsolationUsesXactSnapshot() ||
-		qs_lock_lease(message, &lease->id, &lease->receipt_handle, now, mode);
-}
 
 /*
  * acknowledge(id uuid, receipt_handle uuid) returns boolean
@@ -107,34 +64,14 @@ may_hold(Relation message, const Lease *lease, TimestampTz now,
 Datum
 qs_acknowledge(PG_FUNCTION_ARGS)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	Relation	message;
 	Lease		lease;
-	bool		acknowledged = false;
 
 	PreventCommandIfReadOnly("acknowledge()");
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		PG_RETURN_BOOL(false);
 	lease.id = *PG_GETARG_UUID_P(0);
 	lease.receipt_handle = *PG_GETARG_UUID_P(1);
-
-	message = table_open(qs_catalog()->message, RowExclusiveLock);
-	if (may_hold(message, &lease, now, LockTupleExclusive))
-	{
-		Datum		values[3];
-
-		values[0] = UUIDPGetDatum(&lease.id);
-		values[1] = UUIDPGetDatum(&lease.receipt_handle);
-		values[2] = TimestampTzGetDatum(now);
-		SPI_connect();
-		qs_execute_latest(&acknowledge_statement, values, NULL);
-		acknowledged = SPI_processed > 0;
-		qs_count_events(COUNTER_ACKNOWLEDGED);
-		SPI_finish();
-		qs_count_done();
-	}
-	table_close(message, NoLock);
-	PG_RETURN_BOOL(acknowledged);
+	PG_RETURN_BOOL(acknowledge(&lease, 1) > 0);
 }
 
 /*
@@ -145,50 +82,40 @@ qs_acknowledge(PG_FUNCTION_ARGS)
 Datum
 qs_acknowledge_batch(PG_FUNCTION_ARGS)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	Relation	message;
-	Lease	   *lease;
+	Lease	   *leases;
 	int			count;
-	int			held = 0;
-	int64		acknowledged = 0;
-	Datum	   *ids;
-	Datum	   *handles;
 
 	PreventCommandIfReadOnly("acknowledge_batch()");
 	count = read_leases(PG_ARGISNULL(0) ? NULL : PG_GETARG_ARRAYTYPE_P(0),
 						PG_ARGISNULL(1) ? NULL : PG_GETARG_ARRAYTYPE_P(1),
-						&lease);
-	ids = palloc(count * sizeof(Datum));
-	handles = palloc(count * sizeof(Datum));
+						&leases);
+	PG_RETURN_INT64(acknowledge(leases, count));
+}
 
-	message = table_open(qs_catalog()->message, RowExclusiveLock);
-	for (int i = 0; i < count; i++)
-		if (may_hold(message, &lease[i], now, LockTupleExclusive))
-		{
-			ids[held] = UUIDPGetDatum(&lease[i].id);
-			handles[held] = UUIDPGetDatum(&lease[i].receipt_handle);
-			held++;
-		}
+static int64
+acknowledge(const Lease *leases, int count)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	Relation	message = table_open(qs_catalog()->message, RowExclusiveLock);
+	ItemPointerData *tids = palloc(count * sizeof(ItemPointerData));
+	int			held;
+	int64		acknowledged = 0;
+
+	held = qs_lock_leases(message, leases, count, now, LockTupleExclusive,
+						  tids);
 	if (held > 0)
 	{
-		Datum		values[3];
+		Datum		value = qs_tid_array(tids, held);
 
-		values[0] = PointerGetDatum(construct_array(ids, held, UUIDOID,
-													UUID_LEN, false,
-													TYPALIGN_CHAR));
-		values[1] = PointerGetDatum(construct_array(handles, held, UUIDOID,
-													UUID_LEN, false,
-													TYPALIGN_CHAR));
-		values[2] = TimestampTzGetDatum(now);
 		SPI_connect();
-		qs_execute_latest(&acknowledge_batch_statement, values, NULL);
+		qs_execute_latest(&acknowledge_statement, &value, NULL);
 		acknowledged = SPI_processed;
 		qs_count_events(COUNTER_ACKNOWLEDGED);
 		SPI_finish();
 		qs_count_done();
 	}
 	table_close(message, NoLock);
-	PG_RETURN_INT64(acknowledged);
+	return acknowledged;
 }
 
 /*
@@ -202,6 +129,7 @@ qs_extend_lease(PG_FUNCTION_ARGS)
 	const Interval *timeout;
 	Relation	message;
 	Lease		lease;
+	ItemPointerData tid;
 	TimestampTz until = 0;
 	bool		extended = false;
 
@@ -216,15 +144,14 @@ qs_extend_lease(PG_FUNCTION_ARGS)
 	lease.receipt_handle = *PG_GETARG_UUID_P(1);
 
 	message = table_open(qs_catalog()->message, RowExclusiveLock);
-	if (may_hold(message, &lease, now, LockTupleNoKeyExclusive))
+	if (qs_lock_leases(message, &lease, 1, now, LockTupleNoKeyExclusive,
+					   &tid) > 0)
 	{
-		Datum		values[4];
+		Datum		values[2];
 		bool		isnull;
 
-		values[0] = UUIDPGetDatum(&lease.id);
-		values[1] = UUIDPGetDatum(&lease.receipt_handle);
-		values[2] = TimestampTzGetDatum(now);
-		values[3] = TimestampTzGetDatum(qs_time_after(now, timeout));
+		values[0] = qs_tid_array(&tid, 1);
+		values[1] = TimestampTzGetDatum(qs_time_after(now, timeout));
 		SPI_connect();
 		qs_execute_latest(&extend_statement, values, NULL);
 		extended = SPI_processed > 0;

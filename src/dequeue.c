@@ -151,16 +151,14 @@ static void
 lease(const Claim *claim, const QueueDetails *queue, TimestampTz now,
 	  const Interval *visibility_timeout, ReturnSetInfo *result)
 {
-	Datum	   *tids = palloc(claim->count * sizeof(Datum));
+	ItemPointerData *tids = palloc(claim->count * sizeof(ItemPointerData));
 	Datum		values[3];
 	Delivery   *delivery;
 	TupleDesc	descriptor;
 
 	for (int i = 0; i < claim->count; i++)
-		tids[i] = PointerGetDatum(&claim->candidate[i].tid);
-	values[0] = PointerGetDatum(construct_array(tids, claim->count, TIDOID,
-												sizeof(ItemPointerData), false,
-												TYPALIGN_SHORT));
+		tids[i] = claim->candidate[i].tid;
+	values[0] = qs_tid_array(tids, claim->count);
 	values[1] = TimestampTzGetDatum(now);
 	values[2] = TimestampTzGetDatum(qs_time_after(now, visibility_timeout));
 	qs_execute(&lease_statement, values, NULL);

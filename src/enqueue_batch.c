@@ -111,7 +111,8 @@ check_dimensions(ArrayType *array, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_ARRAY_SUBSCRIPT_ERROR),
 				 errmsg("%s must be a one-dimensional array", name),
-				 errdetail("It has %d dimensions.", ARR_NDIM(array))));
+				 errdetail("It has %d dimensions.", ARR_NDIM(array)),
+				 errhint("A payload that is an array itself is one jsonb element.")));
 }
 
 /* How many there are; none may be null. */

@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * lease.c
- *	  Is a lease held?  See lease.h.
+ *	  Which leases are held; see lease.h.
  *
- * In REPEATABLE READ and SERIALIZABLE a plain DELETE of a message that was
- * delivered again or acknowledged since the snapshot is a serialization
- * failure, but a stale receipt handle is to be answered with false.  So in
- * these levels the latest version of the row is found and locked first; the
- * statement that follows then meets nobody.
+ * The rows are found through the primary key without the planner: a join with
+ * the given leases would be planned by guesses, and a bad one reads every
+ * live lease.  They are locked before the statement that changes them, for
+ * two reasons: batches that lock in the order of ids never deadlock, and in
+ * REPEATABLE READ and SERIALIZABLE a statement that met a row changed since
+ * the snapshot would fail, where a stale receipt handle is to be answered
+ * with false.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +19,7 @@
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -27,69 +30,112 @@
 #include "compat.h"
 #include "lease.h"
 
-static bool
-is_held(TupleTableSlot *slot, AttrNumber handle_column,
-		const pg_uuid_t *receipt_handle, TimestampTz now)
+typedef struct LeaseSearch
+{
+	Relation	message;
+	Relation	index;
+	TupleTableSlot *slot;
+	TimestampTz now;
+	LockTupleMode mode;
+	Oid			in_flight;
+	AttrNumber	state_column;
+	AttrNumber	time_column;
+	AttrNumber	handle_column;
+} LeaseSearch;
+
+static TM_Result lock_lease(LeaseSearch *search, IndexScanDesc scan,
+							const Lease *lease, ItemPointer tid);
+static bool is_held(LeaseSearch *search, const Lease *lease);
+
+int
+qs_lock_leases(Relation message, const Lease *leases, int count,
+			   TimestampTz now, LockTupleMode mode, ItemPointerData *tids)
 {
 	const Catalog *catalog = qs_catalog();
-	AttrNumber	state_column = catalog->message_column.state;
-	AttrNumber	time_column = catalog->message_column.available_after;
-	Oid			in_flight = catalog->state[STATE_IN_FLIGHT];
+	LeaseSearch search;
+	int			i = 0;
+	int			held = 0;
+
+	search.message = message;
+	search.now = now;
+	search.mode = mode;
+	search.in_flight = catalog->state[STATE_IN_FLIGHT];
+	search.state_column = catalog->message_column.state;
+	search.time_column = catalog->message_column.available_after;
+	search.handle_column = get_attnum(RelationGetRelid(message),
+									  "receipt_handle");
+	search.index = index_open(get_relname_relid("queue_message_pkey",
+												RelationGetNamespace(message)),
+							  AccessShareLock);
+	search.slot = table_slot_create(message, NULL);
+
+	/* this command may follow others of the same transaction */
+	CommandCounterIncrement();
+	while (i < count)
+	{
+		IndexScanDesc scan;
+		TM_Result	outcome = TM_Ok;
+
+		PushActiveSnapshot(GetLatestSnapshot());
+		scan = qs_index_beginscan(message, search.index, GetActiveSnapshot(),
+								  1);
+		while (i < count && outcome != TM_Updated)
+		{
+			CHECK_FOR_INTERRUPTS();
+			outcome = lock_lease(&search, scan, &leases[i], &tids[held]);
+			if (outcome == TM_Ok)
+				held++;
+			if (outcome != TM_Updated)
+				i++;
+		}
+		/* a version that changed before the lock is looked up anew */
+		index_endscan(scan);
+		PopActiveSnapshot();
+	}
+
+	ExecDropSingleTupleTableSlot(search.slot);
+	index_close(search.index, AccessShareLock);
+	return held;
+}
+
+/*
+ * TM_Ok: locked.  TM_Updated: there is a newer version than the snapshot
+ * sees.  Anything else: not held.
+ */
+static TM_Result
+lock_lease(LeaseSearch *search, IndexScanDesc scan, const Lease *lease,
+		   ItemPointer tid)
+{
+	ScanKeyData key;
+	TM_FailureData failure;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ,
+				UUIDPGetDatum(&lease->id));
+	index_rescan(scan, &key, 1, NULL, 0);
+	if (!index_getnext_slot(scan, ForwardScanDirection, search->slot) ||
+		!is_held(search, lease))
+		return TM_Deleted;
+
+	*tid = search->slot->tts_tid;
+	return table_tuple_lock(search->message, tid, GetActiveSnapshot(),
+							search->slot, GetCurrentCommandId(false),
+							search->mode, LockWaitBlock, 0, &failure);
+}
+
+static bool
+is_held(LeaseSearch *search, const Lease *lease)
+{
+	TupleTableSlot *slot = search->slot;
 	Datum		value;
 	bool		isnull;
 
-	value = slot_getattr(slot, state_column, &isnull);
-	if (DatumGetObjectId(value) != in_flight)
+	value = slot_getattr(slot, search->state_column, &isnull);
+	if (DatumGetObjectId(value) != search->in_flight)
 		return false;
-	value = slot_getattr(slot, time_column, &isnull);
-	if (DatumGetTimestampTz(value) <= now)
+	value = slot_getattr(slot, search->time_column, &isnull);
+	if (DatumGetTimestampTz(value) <= search->now)
 		return false;
-	value = slot_getattr(slot, handle_column, &isnull);
-	return !isnull && memcmp(DatumGetUUIDP(value)->data, receipt_handle->data,
-							 UUID_LEN) == 0;
-}
-
-bool
-qs_lock_lease(Relation message, const pg_uuid_t *id,
-			  const pg_uuid_t *receipt_handle, TimestampTz now,
-			  LockTupleMode mode)
-{
-	AttrNumber	handle_column = get_attnum(RelationGetRelid(message),
-										   "receipt_handle");
-	Oid			primary_key = get_relname_relid("queue_message_pkey",
-												RelationGetNamespace(message));
-	Relation	index = index_open(primary_key, AccessShareLock);
-	TupleTableSlot *slot = table_slot_create(message, NULL);
-	TM_Result	outcome;
-
-	/* A version that changed between look and lock is looked up again. */
-	do
-	{
-		IndexScanDesc scan;
-		ScanKeyData key;
-
-		outcome = TM_Deleted;
-		CommandCounterIncrement();
-		PushActiveSnapshot(GetLatestSnapshot());
-		scan = qs_index_beginscan(message, index, GetActiveSnapshot(), 1);
-		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_UUID_EQ,
-					UUIDPGetDatum(id));
-		index_rescan(scan, &key, 1, NULL, 0);
-		if (index_getnext_slot(scan, ForwardScanDirection, slot) &&
-			is_held(slot, handle_column, receipt_handle, now))
-		{
-			ItemPointerData tid = slot->tts_tid;
-			TM_FailureData failure;
-
-			outcome = table_tuple_lock(message, &tid, GetActiveSnapshot(),
-									   slot, GetCurrentCommandId(false), mode,
-									   LockWaitBlock, 0, &failure);
-		}
-		index_endscan(scan);
-		PopActiveSnapshot();
-	} while (outcome == TM_Updated);
-
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, AccessShareLock);
-	return outcome == TM_Ok;
+	value = slot_getattr(slot, search->handle_column, &isnull);
+	return !isnull && memcmp(DatumGetUUIDP(value)->data,
+							 lease->receipt_handle.data, UUID_LEN) == 0;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lease.h
- *	  Is a lease held?  For the isolation levels in which SQL cannot tell.
+ *	  Which leases are held, and by which rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,17 +12,27 @@
 
 #include "datatype/timestamp.h"
 #include "nodes/lockoptions.h"
+#include "storage/itemptr.h"
 #include "utils/relcache.h"
 #include "utils/uuid.h"
 
+/* One lease, as its holder names it. */
+typedef struct Lease
+{
+	pg_uuid_t	id;
+	pg_uuid_t	receipt_handle;
+} Lease;
+
 /*
- * Locks the message if the lease that the receipt handle names is held now,
- * as committed by anybody, whatever the transaction's snapshot sees.  Waits
- * for a session that is changing the row.  `message` is queue_message, opened
- * with RowExclusiveLock.
+ * Locks the messages whose lease is held now, as committed by anybody, at
+ * every isolation level.  Waits for a session that is changing such a row, in
+ * the order in which the leases are given.  `message` is queue_message,
+ * opened with RowExclusiveLock.
+ *
+ * The answer is how many are held; their rows are tids[0 .. answer - 1].
  */
-extern bool qs_lock_lease(Relation message, const pg_uuid_t *id,
-						  const pg_uuid_t *receipt_handle, TimestampTz now,
-						  LockTupleMode mode);
+extern int	qs_lock_leases(Relation message, const Lease *leases, int count,
+						   TimestampTz now, LockTupleMode mode,
+						   ItemPointerData *tids);
 
 #endif							/* QS_LEASE_H */

@@ -14,6 +14,7 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "utils/array.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/plancache.h"
@@ -74,6 +75,18 @@ execute(Statement *statement, Datum *values, const char *nulls, bool latest)
 	if (result != statement->result)
 		elog(ERROR, "unexpected SPI result %s of: %s",
 			 SPI_result_code_string(result), statement->text);
+}
+
+Datum
+qs_tid_array(ItemPointerData *tids, int count)
+{
+	Datum	   *elements = palloc(count * sizeof(Datum));
+
+	for (int i = 0; i < count; i++)
+		elements[i] = PointerGetDatum(&tids[i]);
+	return PointerGetDatum(construct_array(elements, count, TIDOID,
+										   sizeof(ItemPointerData), false,
+										   TYPALIGN_SHORT));
 }
 
 static Oid

@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "executor/spi.h"
+#include "storage/itemptr.h"
 #include "utils/snapshot.h"
 
 #define STATEMENT_MAX_ARGUMENTS 12
@@ -60,5 +61,8 @@ extern void qs_execute(Statement *statement, Datum *values, const char *nulls);
  */
 extern void qs_execute_latest(Statement *statement, Datum *values,
 							  const char *nulls);
+
+/* An ARGUMENT_TID_ARRAY. */
+extern Datum qs_tid_array(ItemPointerData *tids, int count);
 
 #endif							/* QS_PLAN_H */

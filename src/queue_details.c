@@ -87,7 +87,9 @@ qs_null_argument(const char *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-			 errmsg("%s must not be null", name)));
+			 errmsg("%s must not be null", name),
+			 errdetail("The argument \"%s\" is null.", name),
+			 errhint("Leave out an argument that has a default to use it.")));
 }
 
 void

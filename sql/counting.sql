@@ -45,19 +45,23 @@ CREATE TRIGGER count_delete AFTER DELETE ON queue_state.queue_dead_letter_messag
 CREATE TRIGGER count_truncate AFTER TRUNCATE ON queue_state.queue_dead_letter_message
 	FOR EACH STATEMENT EXECUTE FUNCTION queue_state.count_truncate();
 
--- The foreign key of queue_message cascades and tells pg_dump the order, but
--- its check of inserted rows is done by count_insert; why is in
--- src/queue_reference.c.  What happens when somebody enables it again (ENABLE
--- TRIGGER ALL, pg_upgrade) is that rows are checked twice.
+-- The foreign keys to queue cascade and tell pg_dump the order, but their check
+-- of inserted rows is done by count_insert; why is in src/queue_reference.c.
+-- What happens when somebody enables theirs again (ENABLE TRIGGER ALL,
+-- pg_upgrade) is that rows are checked twice.
 DO $$
 DECLARE
+	referencing regclass;
 	check_trigger name;
 BEGIN
-	SELECT t.tgname INTO STRICT check_trigger
-	FROM pg_catalog.pg_trigger AS t
-	WHERE t.tgrelid OPERATOR(pg_catalog.=) 'queue_state.queue_message'::pg_catalog.regclass
-		AND t.tgfoid OPERATOR(pg_catalog.=) 'pg_catalog."RI_FKey_check_ins"()'::pg_catalog.regprocedure;
-	EXECUTE pg_catalog.format('ALTER TABLE queue_state.queue_message DISABLE TRIGGER %I', check_trigger);
+	FOREACH referencing IN ARRAY ARRAY['queue_state.queue_message',
+			'queue_state.queue_dead_letter_message']::pg_catalog.regclass[] LOOP
+		SELECT t.tgname INTO STRICT check_trigger
+		FROM pg_catalog.pg_trigger AS t
+		WHERE t.tgrelid OPERATOR(pg_catalog.=) referencing
+			AND t.tgfoid OPERATOR(pg_catalog.=) 'pg_catalog."RI_FKey_check_ins"()'::pg_catalog.regprocedure;
+		EXECUTE pg_catalog.format('ALTER TABLE %s DISABLE TRIGGER %I', referencing, check_trigger);
+	END LOOP;
 END
 $$;
 

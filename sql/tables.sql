@@ -35,7 +35,10 @@ CREATE TABLE queue_state.queue
 			   AND retry_delay OPERATOR(pg_catalog.<=) max_retry_delay),
 	CONSTRAINT queue_max_retry_delay_check
 		CHECK (max_retry_delay OPERATOR(pg_catalog.<=) '12 hours')
-);
+)
+-- A table without a page has never had a queue, which is how a restore is
+-- known (src/queue_reference.c); so it keeps its pages.
+WITH (vacuum_truncate = off);
 COMMENT ON TABLE queue_state.queue IS
 'one row per queue with the defaults its messages get; names never change';
 COMMENT ON COLUMN queue_state.queue.name IS

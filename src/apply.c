@@ -41,7 +41,7 @@
 typedef enum Outcome
 {
 	OUTCOME_DONE,				/* the shard row has it */
-	OUTCOME_BUSY,				/* somebody else holds the row */
+	OUTCOME_BUSY,				/* it cannot be changed or made now */
 	OUTCOME_MOVED				/* the row was changed meanwhile: look again */
 } Outcome;
 
@@ -75,6 +75,17 @@ append(Rollup *rollup, const Delta *delta)
 	qs_rollup_insert_pending(rollup, &delta->key, &delta->change);
 }
 
+static bool
+gains_messages(const Counters *change)
+{
+	for (int i = 0; i < STATE_COUNTER_COUNT; i++)
+	{
+		if (change->value[i] > 0)
+			return true;
+	}
+	return false;
+}
+
 /*
  * The shard row was not found: makes it, with the change and the pending rows
  * in it.
@@ -91,8 +102,13 @@ create_shard(Rollup *rollup, const Delta *delta)
 		case CREATION_MOVED:
 			return OUTCOME_MOVED;
 		case CREATION_NO_QUEUE:
-			/* This transaction has dropped the queue and its counters. */
-			return OUTCOME_DONE;
+
+			/*
+			 * If this transaction has dropped the queue, its counters are
+			 * gone and there is nothing left to take from them.  A gain means
+			 * that messages are restored before their queue: it waits.
+			 */
+			return gains_messages(&delta->change) ? OUTCOME_BUSY : OUTCOME_DONE;
 		case CREATION_LOCKED:
 			break;
 	}

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * queue_reference.c
- *	  The reference from messages to their queue.
+ *	  The reference from messages and dead letters to their queue.
  *
  * It is declared as a foreign key, but checked here, once per statement and
  * queue.  The foreign key's own check runs once per message and locks the
@@ -27,6 +27,8 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -65,8 +67,60 @@ queue_exists(Relation queue, Relation pkey, int32 queue_id, Snapshot snapshot)
 	return exists;
 }
 
+/*
+ * The transaction of a row of `queue` that is not committed yet, if any.
+ */
+static TransactionId
+inserting_transaction(Relation queue)
+{
+	TupleTableSlot *slot = table_slot_create(queue, NULL);
+	TransactionId inserter = InvalidTransactionId;
+	SnapshotData dirty;
+	TableScanDesc scan;
+
+	InitDirtySnapshot(dirty);
+	scan = table_beginscan(queue, &dirty, 0, NULL);
+	while (!TransactionIdIsValid(inserter) &&
+		   table_scan_getnextslot(scan, ForwardScanDirection, slot))
+		inserter = dirty.xmin;
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+
+	return inserter;
+}
+
+/*
+ * Decides about a queue that was not found at first sight.
+ *
+ * A parallel restore loads messages and queues at the same time, in any
+ * order: pg_restore takes no notice of foreign keys between the tables of an
+ * extension.  So messages are taken on trust while the table of queues is as
+ * CREATE EXTENSION made it, without a page; and when queues are just being
+ * loaded, the answer is theirs to wait for.  Once it had a row, the table
+ * keeps its pages (vacuum_truncate is off).
+ */
+static bool
+queue_exists_or_is_coming(Relation queue, Relation pkey, int32 queue_id)
+{
+	while (true)
+	{
+		/* In this order: what comes in between is then seen by the last. */
+		bool		untouched = RelationGetNumberOfBlocks(queue) == 0;
+		TransactionId inserter = inserting_transaction(queue);
+		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+		bool		exists = queue_exists(queue, pkey, queue_id, snapshot);
+
+		UnregisterSnapshot(snapshot);
+		if (exists || untouched)
+			return true;
+		if (!TransactionIdIsValid(inserter))
+			return false;
+		XactLockTableWait(inserter, NULL, NULL, XLTW_None);
+	}
+}
+
 void
-qs_reference_queue(int32 queue_id)
+qs_reference_queue(Relation referencing, int32 queue_id)
 {
 	Oid			pkey_oid;
 	Relation	queue;
@@ -83,28 +137,23 @@ qs_reference_queue(int32 queue_id)
 	 * SnapshotSelf costs no snapshot and no predicate lock, but can miss a row
 	 * that is just being updated; only an MVCC snapshot's "no" is certain.
 	 */
-	exists = queue_exists(queue, pkey, queue_id, SnapshotSelf);
-	if (!exists)
-	{
-		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-
-		exists = queue_exists(queue, pkey, queue_id, snapshot);
-		UnregisterSnapshot(snapshot);
-	}
+	exists = queue_exists(queue, pkey, queue_id, SnapshotSelf) ||
+		queue_exists_or_is_coming(queue, pkey, queue_id);
 	index_close(pkey, AccessShareLock);
 	table_close(queue, AccessShareLock);
 
 	if (!exists)
 	{
-		Relation	message = table_open(qs_catalog()->message, NoLock);
+		const char *table = RelationGetRelationName(referencing);
+		char	   *constraint = psprintf("%s_queue_id_fkey", table);
 
 		ereport(ERROR,
 				(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
 				 errmsg("insert or update on table \"%s\" violates foreign key constraint \"%s\"",
-						"queue_message", "queue_message_queue_id_fkey"),
+						table, constraint),
 				 errdetail("Key (queue_id)=(%d) is not present in table \"%s\".", queue_id, "queue"),
 				 errhint("SELECT queue_id, name FROM queue_state.queue lists the queues."),
-				 errtableconstraint(message, "queue_message_queue_id_fkey")));
+				 errtableconstraint(referencing, constraint)));
 	}
 }
 

@@ -127,7 +127,7 @@ get_counted_column(TupleTableSlot *slot, AttrNumber attnum)
  * also sees to it that their queues exist and stay.
  */
 static void
-count_rows(Tuplestorestate *rows, TupleDesc desc, const CountedColumns *columns,
+count_rows(Relation relation, Tuplestorestate *rows, const CountedColumns *columns,
 		   int sign, bool reference)
 {
 	TupleTableSlot *slot;
@@ -143,7 +143,7 @@ count_rows(Tuplestorestate *rows, TupleDesc desc, const CountedColumns *columns,
 	tuplestore_select_read_pointer(rows, tuplestore_alloc_read_pointer(rows, EXEC_FLAG_REWIND));
 	tuplestore_rescan(rows);
 
-	slot = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+	slot = MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsMinimalTuple);
 	while (tuplestore_gettupleslot(rows, true, false, slot))
 	{
 		pg_uuid_t  *id = DatumGetUUIDP(get_counted_column(slot, columns->id));
@@ -155,7 +155,7 @@ count_rows(Tuplestorestate *rows, TupleDesc desc, const CountedColumns *columns,
 
 		if (reference && queue_id != referenced)
 		{
-			qs_reference_queue(queue_id);
+			qs_reference_queue(relation, queue_id);
 			referenced = queue_id;
 		}
 
@@ -169,20 +169,21 @@ count_rows(Tuplestorestate *rows, TupleDesc desc, const CountedColumns *columns,
 }
 
 static void
-count_statement(TriggerData *trigger, const CountedColumns *columns, bool reference)
+count_statement(TriggerData *trigger, const CountedColumns *columns)
 {
-	TupleDesc	desc = RelationGetDescr(trigger->tg_relation);
+	/*
+	 * INSERT also checks the reference to the queue, in place of the foreign
+	 * key's own trigger (see sql/counting.sql); UPDATE leaves that to it.
+	 */
+	bool		reference = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
 
-	count_rows(trigger->tg_oldtable, desc, columns, -1, false);
-	count_rows(trigger->tg_newtable, desc, columns, +1, reference);
+	count_rows(trigger->tg_relation, trigger->tg_oldtable, columns, -1, false);
+	count_rows(trigger->tg_relation, trigger->tg_newtable, columns, +1, reference);
 	qs_count_done();
 }
 
 /*
  * count_messages(): AFTER INSERT, UPDATE or DELETE on queue_message.
- *
- * INSERT also checks the reference to the queue, in place of the foreign
- * key's own trigger (see sql/counting.sql); UPDATE leaves that to it.
  */
 Datum
 qs_count_messages(PG_FUNCTION_ARGS)
@@ -197,7 +198,7 @@ qs_count_messages(PG_FUNCTION_ARGS)
 	};
 
 	check_transition_tables(trigger, "count_messages");
-	count_statement(trigger, &columns, TRIGGER_FIRED_BY_INSERT(trigger->tg_event));
+	count_statement(trigger, &columns);
 
 	return PointerGetDatum(NULL);
 }
@@ -218,7 +219,7 @@ qs_count_dead_letters(PG_FUNCTION_ARGS)
 	};
 
 	check_transition_tables(trigger, "count_dead_letters");
-	count_statement(trigger, &columns, false);
+	count_statement(trigger, &columns);
 
 	return PointerGetDatum(NULL);
 }

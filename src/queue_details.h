@@ -40,6 +40,6 @@ extern void qs_queue_details(const text *name, QueueDetails *details);
 	} while (0)
 
 /* Error 22004: the named argument must not be null. */
-extern void qs_null_argument(const char *name) pg_attribute_noreturn();
+extern _Noreturn void qs_null_argument(const char *name);
 
 #endif							/* QS_QUEUE_DETAILS_H */

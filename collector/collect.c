@@ -34,8 +34,24 @@
 #define BACKOFF_FIRST_MS 1000
 #define BACKOFF_CAP_MS 30000
 
-/* What unlocking may take before the session is simply closed. */
-#define UNLOCK_MS 1000
+/*
+ * How long the collecting thread may not have looked at its session for the
+ * snapshot still to be served.  A process that was frozen for longer answers
+ * as a standby when it thaws, until the lock has been confirmed: its session
+ * may have ended meanwhile, and the request threads may run first.
+ */
+#define LOOK_LIMIT_MS 2000
+
+/*
+ * From taking the lock to exporting.  A lock that comes free because a session
+ * ended is seen by its leader at the same moment as by us; this is its head
+ * start for withdrawing its series.
+ */
+#define SETTLE_MS 250
+#define SETTLE_LOOK_MS 50
+
+/* Standbys try again this much earlier or later, so that they do not collide. */
+#define RETRY_JITTER_PERCENT 10
 
 struct collector
 {
@@ -49,6 +65,9 @@ struct collector
 	struct reading_extension extension;
 	int64_t		tick_ms;		/* when the last refresh was due */
 	int64_t		fence_ms;		/* when the lease counts as lost; leader only */
+	int64_t		looked_ms;		/* when the session was last seen alive */
+	bool		stale;			/* it was out of sight for too long */
+	bool		stood_by;		/* said once that another one leads */
 
 	/* Conditions that are logged when they come and when they go. */
 	struct log_complaint unreachable;
@@ -90,6 +109,32 @@ refresh_budget(const struct options *options)
 	if (!options->lease_enabled)
 		spare = options->database_statement_timeout / 2;
 	return options->database_statement_timeout + spare / 2;
+}
+
+/* --- the watch over the session --- */
+
+static int64_t
+serve_until(const struct collector *collector)
+{
+	int64_t		look_ms = collector->looked_ms + LOOK_LIMIT_MS;
+
+	if (!collector->options->lease_enabled || collector->fence_ms < look_ms)
+		return collector->fence_ms;
+	return look_ms;
+}
+
+/* The session was looked at and lives; worker_wait() calls this as it waits. */
+static void
+look(void *context)
+{
+	struct collector *collector = context;
+	int64_t		now_ms = clock_ms();
+
+	if (now_ms - collector->looked_ms > LOOK_LIMIT_MS)
+		collector->stale = true;
+	collector->looked_ms = now_ms;
+	if (collector->lease.state == LEASE_LEADER && !collector->stale)
+		snapshot_extend(serve_until(collector) * 1000000);
 }
 
 /* --- becoming able to lead --- */
@@ -210,6 +255,55 @@ check_session(struct collector *collector, int64_t deadline_ms)
 	return LEASE_GRANTED;
 }
 
+/*
+ * The lock is ours.  Before anything is exported its former holder must have
+ * stopped: a leader whose session still lives has not noticed that its lock is
+ * gone.  Ending its session makes it notice; if that is not permitted, it
+ * finds out by its next refresh, and is past its fence in any case after that
+ * time.
+ */
+static enum lease_event
+settle(struct collector *collector)
+{
+	int64_t		limit_ms = clock_ms() + collector->options->lease_fence;
+	int64_t		settled_ms = clock_ms() + SETTLE_MS;
+	int64_t		warned_pid = 0;
+
+	if (!reading_announce(collector->database, collector->context->instance,
+						  limit_ms))
+		return statement_failed(collector);
+
+	for (;;)
+	{
+		int64_t		pid;
+
+		if (!reading_find_predecessor(collector->database, limit_ms, &pid))
+			return statement_failed(collector);
+		if (pid != 0 && pid != warned_pid)
+		{
+			log_warn("the former leader has lost the lease without knowing; ending its session",
+					 "backend_pid", LOG_NUMBER(pid));
+			warned_pid = pid;
+			if (!reading_end_session(collector->database, limit_ms, pid) &&
+				!database_is_connected(collector->database))
+				return statement_failed(collector);
+		}
+		if (pid != 0)
+			settled_ms = clock_ms() + SETTLE_MS;
+		if (clock_ms() >= settled_ms || clock_ms() >= limit_ms)
+			return LEASE_GRANTED;
+		switch (database_idle(collector->database, clock_ms() + SETTLE_LOOK_MS))
+		{
+			case WORKER_DUE:
+				break;
+			case WORKER_STOP:
+				return LEASE_STOPPED;
+			case WORKER_READY:
+				return LEASE_LOST;
+		}
+	}
+}
+
 static enum lease_event
 try_to_lead(struct collector *collector)
 {
@@ -234,7 +328,12 @@ try_to_lead(struct collector *collector)
 		return LEASE_GRANTED;
 	if (!reading_try_lock(collector->database, deadline_ms, &taken))
 		return statement_failed(collector);
-	return taken ? LEASE_GRANTED : LEASE_BUSY;
+	if (taken)
+		return settle(collector);
+	if (!collector->stood_by)
+		log_info("standing by, another collector leads");
+	collector->stood_by = true;
+	return LEASE_BUSY;
 }
 
 /* --- leading --- */
@@ -275,9 +374,22 @@ confirm_lease(struct collector *collector, int64_t deadline_ms,
 {
 	struct reading_lease lease;
 
-	if (!reading_check_lease(collector->database, collector->context->instance,
-							 deadline_ms, &lease))
-		return fail_by_error(collector, outcome);
+	/* An answer that was asked for before a freeze says nothing any more. */
+	do
+	{
+		collector->stale = false;
+		collector->looked_ms = clock_ms();
+		if (!reading_check_lease(collector->database,
+								 collector->context->instance, deadline_ms,
+								 &lease))
+			return fail_by_error(collector, outcome);
+		collector->fence_ms = database_sent_ms(collector->database) +
+			(collector->options->lease_enabled ? collector->options->lease_fence :
+			 collector->options->collector_snapshot_max_age);
+		if (clock_ms() - collector->looked_ms > LOOK_LIMIT_MS)
+			collector->stale = true;
+	} while (collector->stale);
+
 	if (!collector->options->lease_enabled)
 		return true;
 	if (lease.in_recovery)
@@ -394,19 +506,14 @@ refresh_steps(struct collector *collector, struct outcome *outcome)
 {
 	const struct options *options = collector->options;
 	int64_t		deadline_ms = clock_ms() + refresh_budget(options);
-	int64_t		validity_ms = options->lease_enabled ? options->lease_fence :
-		options->collector_snapshot_max_age;
 	int64_t		regressions = totals_regressions(collector->totals);
-	int64_t		checked_ms;
 	int64_t		pending_rows;
 	Snapshot   *snapshot;
 
 	if (!confirm_lease(collector, deadline_ms, outcome))
 		return false;
-	checked_ms = database_sent_ms(collector->database);
-	collector->fence_ms = checked_ms + validity_ms;
 	if (options->lease_enabled)
-		snapshot_extend(collector->fence_ms * 1000000);
+		snapshot_extend(serve_until(collector) * 1000000);
 
 	if (!fold(collector, deadline_ms, &pending_rows, outcome))
 		return false;
@@ -414,8 +521,15 @@ refresh_steps(struct collector *collector, struct outcome *outcome)
 	if (snapshot == NULL)
 		return false;
 
-	snapshot_publish(snapshot, collector->fence_ms * 1000000);
 	report_regressions(collector, regressions);
+
+	look(collector);
+	if (collector->stale && !confirm_lease(collector, deadline_ms, outcome))
+	{
+		snapshot_release(snapshot);
+		return false;
+	}
+	snapshot_publish(snapshot, serve_until(collector) * 1000000);
 	return true;
 }
 
@@ -464,6 +578,7 @@ wait_for_tick(struct collector *collector)
 	int64_t		interval_ms = collector->options->collector_interval;
 	int64_t		now_ms = clock_ms();
 	int64_t		due_ms;
+	enum worker_wake wake;
 
 	collector->tick_ms += interval_ms *
 		((now_ms - collector->tick_ms) / interval_ms + 1);
@@ -471,7 +586,13 @@ wait_for_tick(struct collector *collector)
 	if (collector->options->lease_enabled && due_ms > collector->fence_ms)
 		due_ms = collector->fence_ms;
 
-	switch (database_idle(collector->database, due_ms))
+	/* After a freeze the lock is confirmed at once, not at the next tick. */
+	do
+		wake = database_idle(collector->database, due_ms < clock_ms() + LOOK_LIMIT_MS / 4 ?
+							 due_ms : clock_ms() + LOOK_LIMIT_MS / 4);
+	while (wake == WORKER_DUE && clock_ms() < due_ms && !collector->stale);
+
+	switch (wake)
 	{
 		case WORKER_READY:
 			/* The lock is free already: nothing comes before this. */
@@ -527,6 +648,7 @@ carry_out(struct collector *collector, const struct outcome *outcome)
 		snapshot_withdraw();
 	if (answer.actions & LEASE_COUNT_ACQUIRED)
 	{
+		collector->stood_by = false;
 		status_lease_acquired();
 		log_info("leading");
 		collector->tick_ms = clock_ms();
@@ -535,14 +657,6 @@ carry_out(struct collector *collector, const struct outcome *outcome)
 	{
 		status_lease_lost(answer.reason);
 		log_loss(answer.reason, outcome->text);
-	}
-	if ((answer.actions & LEASE_UNLOCK) &&
-		database_is_connected(collector->database))
-	{
-		/* The one statement that a stop must not interrupt; it is bounded. */
-		if (worker_stopping(collector->worker))
-			worker_ignore_stop(collector->worker);
-		reading_unlock(collector->database, clock_ms() + UNLOCK_MS);
 	}
 	if (answer.actions & LEASE_DISCONNECT)
 		database_disconnect(collector->database);
@@ -566,9 +680,10 @@ wait_ms(struct collector *collector, enum lease_wait wait)
 		case LEASE_WAIT_BACKOFF:
 			return backoff_next(&collector->backoff, random_number());
 		case LEASE_WAIT_RETRY:
-			return backoff_jitter(retry_ms, 20, random_number());
+			return backoff_jitter(retry_ms, RETRY_JITTER_PERCENT,
+								  random_number());
 		case LEASE_WAIT_YIELD:
-			/* A standby's longest wait is 1.2 times the interval. */
+			/* A standby's longest wait is 1.1 times the interval. */
 			return retry_ms * 13 / 10;
 		case LEASE_WAIT_NONE:
 		case LEASE_WAIT_INTERVAL:
@@ -672,7 +787,11 @@ collect_run(struct worker *worker, void *context)
 		collector.context->end_process(EXIT_CODE_SYSTEM);
 	}
 	else
+	{
+		worker->on_quiet = look;
+		worker->quiet_context = &collector;
 		loop(&collector);
+	}
 
 	database_destroy(collector.database);
 	totals_free(collector.totals);

@@ -570,6 +570,9 @@ read_results(struct database *database, int64_t deadline_ms,
 						  PQerrorMessage(database->conn));
 				return false;
 			}
+			/* Data that comes is as good a sign of life as none. */
+			if (database->worker->on_quiet != NULL)
+				database->worker->on_quiet(database->worker->quiet_context);
 		}
 
 		result = PQgetResult(database->conn);

@@ -20,7 +20,7 @@ lease_init(struct lease *lease, bool enabled, bool exit_on_failure)
 	lease->leads = false;
 }
 
-/* Leadership ends: the series go first, then the lock, then the session. */
+/* Leadership ends: the series go first, then the session and with it the lock. */
 static struct lease_answer
 step_down(struct lease *lease, enum lease_state state, enum lease_wait wait,
 		  LossReason reason)
@@ -31,9 +31,6 @@ step_down(struct lease *lease, enum lease_state state, enum lease_wait wait,
 		.reason = reason
 	};
 
-	/* Only a session that still works can be asked to unlock. */
-	if (lease->enabled && (reason == LOSS_REFRESH || reason == LOSS_SHUTDOWN))
-		answer.actions |= LEASE_UNLOCK;
 	lease->leads = false;
 	lease->state = state;
 	return answer;

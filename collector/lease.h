@@ -40,9 +40,8 @@ enum lease_action
 	LEASE_WITHDRAW = 1 << 0,	/* stop exporting, before anything else */
 	LEASE_COUNT_ACQUIRED = 1 << 1,
 	LEASE_COUNT_LOST = 1 << 2,	/* with the reason in the answer */
-	LEASE_UNLOCK = 1 << 3,		/* give the lock back if the session can */
-	LEASE_DISCONNECT = 1 << 4,
-	LEASE_EXIT_FAILED = 1 << 5	/* end the process with status 75 */
+	LEASE_DISCONNECT = 1 << 3,	/* gives the lock back */
+	LEASE_EXIT_FAILED = 1 << 4	/* end the process with status 75 */
 };
 
 enum lease_wait

@@ -98,7 +98,7 @@ static const struct option_row rows[] =
 	"elect one leader among all collectors of the database"},
 	{"lease.retry-interval", OPTION_DURATION, FIELD(lease_retry_interval), "5s",
 		50, 3600 * SECOND, NULL,
-	"time between a standby's attempts to lead, moved by up to 20 %"},
+	"time between a standby's attempts to lead, moved by up to a tenth"},
 	{"lease.fence", OPTION_DURATION, FIELD(lease_fence), "30s",
 		200, 3600 * SECOND, NULL,
 	"time after the last good round trip was sent at which a leader stops exporting"},

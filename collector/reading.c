@@ -17,6 +17,9 @@
 /* More than a refresh should ever find; the rest is folded by the next one. */
 #define FOLD_BATCH "10000"
 
+/* How a leader's session is known to other collectors, with its instance. */
+#define LEADER_NAME "retsu-collector leader "
+
 static bool
 is_true(const struct database_row *row, int column)
 {
@@ -136,12 +139,41 @@ reading_try_lock(struct database *database, int64_t deadline_ms, bool *taken)
 }
 
 bool
-reading_unlock(struct database *database, int64_t deadline_ms)
+reading_announce(struct database *database, const char *instance,
+				 int64_t deadline_ms)
 {
-	char		sql[128];
+	char		sql[256];
 
-	snprintf(sql, sizeof(sql), "SELECT pg_catalog.pg_advisory_unlock(%d, %d)",
-			 LEASE_KEY_HIGH, LEASE_KEY_LOW);
+	snprintf(sql, sizeof(sql),
+			 "SELECT pg_catalog.set_config('application_name', '"
+			 LEADER_NAME "%s', false)", instance);
+	return database_run(database, sql, deadline_ms, NULL, NULL);
+}
+
+bool
+reading_find_predecessor(struct database *database, int64_t deadline_ms,
+						 int64_t *pid)
+{
+	return database_run_number(database,
+							   "SELECT a.pid FROM pg_catalog.pg_stat_activity a"
+							   " WHERE a.datname = pg_catalog.current_database()"
+							   " AND a.application_name LIKE '" LEADER_NAME "%'"
+							   " AND a.pid <> pg_catalog.pg_backend_pid() LIMIT 1",
+							   deadline_ms, pid);
+}
+
+bool
+reading_end_session(struct database *database, int64_t deadline_ms, int64_t pid)
+{
+	char		sql[384];
+
+	/* Only one of our own role: the name is a claim that anybody can make. */
+	snprintf(sql, sizeof(sql),
+			 "SELECT pg_catalog.pg_terminate_backend(a.pid)"
+			 " FROM pg_catalog.pg_stat_activity a WHERE a.pid = %lld"
+			 " AND a.usename = CURRENT_USER"
+			 " AND a.application_name LIKE '" LEADER_NAME "%%'",
+			 (long long) pid);
 	return database_run(database, sql, deadline_ms, NULL, NULL);
 }
 

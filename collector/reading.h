@@ -44,7 +44,19 @@ extern bool reading_check_lease(struct database *database, const char *instance,
 								int64_t deadline_ms, struct reading_lease *lease);
 extern bool reading_try_lock(struct database *database, int64_t deadline_ms,
 							 bool *taken);
-extern bool reading_unlock(struct database *database, int64_t deadline_ms);
+
+/*
+ * The session of a leader says so in its application_name.  Whoever takes the
+ * lock looks for such a session first: its lock may have been released behind
+ * its back, and then its collector still exports.  *pid is 0 for none.
+ */
+extern bool reading_announce(struct database *database, const char *instance,
+							 int64_t deadline_ms);
+extern bool reading_find_predecessor(struct database *database,
+									 int64_t deadline_ms, int64_t *pid);
+extern bool reading_end_session(struct database *database, int64_t deadline_ms,
+								int64_t pid);
+
 extern bool reading_fold(struct database *database, int64_t deadline_ms,
 						 int64_t *folded);
 extern bool reading_count_pending(struct database *database,

@@ -42,6 +42,7 @@ worker_start(struct worker *worker, const char *name, int stop_fd,
 	worker->stop_fd = stop_fd;
 	worker->run = run;
 	worker->context = context;
+	worker->on_quiet = NULL;
 	atomic_init(&worker->ended, false);
 	atomic_init(&worker->heartbeat_ms, clock_ms());
 	return pthread_create(&worker->thread, NULL, run_worker, worker);
@@ -92,6 +93,8 @@ worker_wait(struct worker *worker, int fd, short events, int64_t deadline_ms)
 			return WORKER_STOP;
 		if (ready > 0 && fds[1].revents != 0)
 			return WORKER_READY;
+		if (worker->on_quiet != NULL)
+			worker->on_quiet(worker->quiet_context);
 		if (clock_ms() >= deadline_ms)
 			return WORKER_DUE;
 	}
@@ -103,13 +106,6 @@ worker_stopping(struct worker *worker)
 	struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
 
 	return poll(&stop, 1, 0) > 0;
-}
-
-void
-worker_ignore_stop(struct worker *worker)
-{
-	/* poll(2) skips a negative descriptor. */
-	worker->stop_fd = -1;
 }
 
 int64_t

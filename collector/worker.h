@@ -24,6 +24,13 @@ struct worker
 	pthread_t	thread;
 	void		(*run) (struct worker *worker, void *context);
 	void	   *context;
+
+	/*
+	 * Called by the worker itself, at least twice a second, while it waits and
+	 * what it waits for is quiet.  May be NULL.
+	 */
+	void		(*on_quiet) (void *quiet_context);
+	void	   *quiet_context;
 };
 
 enum worker_wake
@@ -49,9 +56,6 @@ extern enum worker_wake worker_wait(struct worker *worker, int fd, short events,
 									int64_t deadline_ms);
 
 extern bool worker_stopping(struct worker *worker);
-
-/* By the worker itself, for a last bounded wait after a stop was asked for. */
-extern void worker_ignore_stop(struct worker *worker);
 
 /* Milliseconds since the worker last showed that it lives. */
 extern int64_t worker_silence(struct worker *worker, int64_t now_ms);

@@ -41,6 +41,12 @@ run_deaf(struct worker *worker, void *context)
 		usleep(1000);
 }
 
+static void
+count_quiet(void *context)
+{
+	(*(int *) context)++;
+}
+
 int
 main(void)
 {
@@ -48,16 +54,21 @@ main(void)
 	struct worker worker;
 	atomic_bool let_go = false;
 	int			ended = 0;
+	int			quiet = 0;
 	int64_t		begun_ms;
 
 	stop_fd = eventfd(0, 0);
 	event_fd = eventfd(0, 0);
 	here.stop_fd = stop_fd;
 
+	here.on_quiet = count_quiet;
+	here.quiet_context = &quiet;
 	begun_ms = clock_ms();
 	is_int(worker_wait(&here, event_fd, POLLIN, begun_ms + 700), WORKER_DUE,
 		   "nothing happens until the time has come");
 	ok(clock_ms() >= begun_ms + 700, "and not before");
+	ok(quiet >= 2, "meanwhile it is told that all is quiet");
+	quiet = 0;
 	is_int(worker_wait(&here, event_fd, POLLIN, begun_ms), WORKER_DUE,
 		   "a time that has passed is due at once");
 	wake(event_fd);
@@ -65,6 +76,7 @@ main(void)
 		   "an event ends the wait");
 	is_int(worker_wait(&here, event_fd, POLLIN, begun_ms), WORKER_READY,
 		   "an event outranks the time");
+	is_int(quiet, 1, "an event is not quiet, a time that has passed is");
 	ok(!worker_stopping(&here), "no stop yet");
 	ok(worker_silence(&here, clock_ms()) < 60000, "it has shown that it lives");
 
@@ -77,9 +89,6 @@ main(void)
 	is_int(worker_wait(&here, event_fd, POLLIN, clock_ms() + 60000), WORKER_STOP,
 		   "a stop outranks an event, and stays");
 	ok(worker_stopping(&here), "and is seen");
-	worker_ignore_stop(&here);
-	is_int(worker_wait(&here, event_fd, POLLIN, clock_ms() + 60000), WORKER_READY,
-		   "a last wait can be asked for");
 
 	is_int(worker_start(&worker, "deaf", stop_fd, run_deaf, &let_go), 0, "a deaf one");
 	usleep(100000);

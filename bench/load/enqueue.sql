@@ -1,0 +1,2 @@
+-- One message, one transaction.
+SELECT queue_state.enqueue('bench', '{"order": 4711, "customer": "c-90210", "total": "129.90", "note": "deliver before noon"}');

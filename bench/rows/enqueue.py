@@ -1,0 +1,82 @@
+"""Enqueueing, with and without waiting counters."""
+
+from harness import compare, databases, load, plots
+from harness.statistics import Spread
+from harness.databases import COUNTED, SINGLE_ROW, STATEMENT_END, TITLE, UNCOUNTED
+
+SECTION = 'enqueue'
+VARIANTS = (COUNTED, UNCOUNTED, STATEMENT_END, SINGLE_ROW)
+
+# what, script, messages per transaction, target, seconds of a run, clients in
+# full and in quick form
+KINDS = (
+	('single enqueue', 'enqueue', 1, 0.85, 1, (1, 8, 64), (8, 64)),
+	('100-row enqueue', 'enqueue_batch', 100, 0.90, 1, (1, 16, 64), (16,)),
+	('five enqueues in one transaction', 'enqueue_five', 5, 0.80, 3, (16,), (16,)),
+)
+
+
+def run(bench, report):
+	for variant in VARIANTS:
+		databases.create(bench, variant)
+	throughput = {}
+	for conditions, options in bench.sets():
+		rows = []
+		for what, script, messages, target, seconds, full, quick in KINDS:
+			for clients in bench.choose(full, quick):
+				for variant in VARIANTS:
+					databases.empty(variant)
+				comparison = compare.interleave(
+					VARIANTS, bench.rounds,
+					lambda variant: load.run(bench, variant, script, clients, seconds, options))
+				title = '%s, %d client%s' % (what, clients, 's' if clients > 1 else '')
+				report.comparison(SECTION, conditions, title, comparison, 'transactions/s', TITLE)
+				judge(report, conditions, title, target, comparison)
+				for variant in VARIANTS:
+					rate = comparison.spread(variant)
+					throughput[conditions, what, variant, clients] = rate.median * messages
+					rows.append((
+						title, TITLE[variant], rate.text(0),
+						comparison.ratio(variant, UNCOUNTED).text() if variant != UNCOUNTED else '1',
+						'%.1f' % Spread(
+							[s.latency(99) for s in comparison.samples[variant]
+							 if s.latencies[0]] or [float('nan')]).median,
+						comparison.failures(variant, 'deadlock'),
+						'%.1f %%' % (100 * comparison.failures(variant)
+									 / max(comparison.total(variant), 1))))
+		report.table('Enqueueing, ' + conditions, '',
+					 ('what', 'variant', 'transactions/s', 'against no triggers', 'p99 ms',
+					  'deadlocks', 'transactions failed'), rows)
+	for variant in VARIANTS:
+		databases.check(variant)
+		databases.drop(variant)
+	draw(bench, report, throughput)
+
+
+def judge(report, conditions, title, target, comparison):
+	failures = comparison.failures(COUNTED)
+	ratio = comparison.ratio(COUNTED, UNCOUNTED)
+	report.row(SECTION, title + ' against no triggers', ratio.text(),
+			   '≥ %.2f, none failed' % target,
+			   'met' if ratio.median >= target and failures == 0 else '**missed**', conditions,
+			   '%d transactions failed' % failures if failures else '')
+	for other in (STATEMENT_END, SINGLE_ROW):
+		report.ratio_row(SECTION, '%s against %s' % (title, TITLE[other]),
+						 comparison.ratio(COUNTED, other), None, conditions,
+						 '%d deadlocks there' % comparison.failures(other, 'deadlock'))
+
+
+def draw(bench, report, throughput):
+	conditions = bench.sets()[-1][0]
+	panels = []
+	for what, _, _, _, _, full, quick in KINDS[:2]:
+		clients = bench.choose(full, quick)
+		panels.append((
+			what + ', ' + conditions, 'clients', 'messages per second',
+			['set logscale x 2', 'set xtics (%s)' % ', '.join('%d' % c for c in clients),
+			 'set yrange [0:*]'],
+			[(TITLE[variant], [(c, throughput[conditions, what, variant, c]) for c in clients])
+			 for variant in VARIANTS]))
+	plots.draw(report.directory, 'throughput.svg', 'Throughput with and without waiting counters',
+			   panels)
+	report.plot('throughput.svg', 'messages per second against clients, by kind of counter')

@@ -37,6 +37,23 @@ static pthread_key_t gzip_key;
 static bool gzip_key_made;
 
 /*
+ * The last answer to /metrics in each format and encoding, with which it was
+ * made.  recent_lock guards them, and is held while an answer is made, so that a
+ * crowd of clients waits for one and does not make as many.
+ */
+#define RECENT_NS (INT64_C(20) * 1000000)
+
+typedef struct Recent
+{
+	struct MHD_Response *response;	/* holds a reference to the snapshot */
+	const Snapshot *snapshot;	/* NULL: a standby's answer */
+	int64_t		made_ns;
+} Recent;
+
+static pthread_mutex_t recent_lock = PTHREAD_MUTEX_INITIALIZER;
+static Recent recents[2][2];	/* by TextFormat; plain, compressed */
+
+/*
  * What an answer with queue series owns, until the library has sent it.
  */
 typedef struct Exposition
@@ -45,6 +62,14 @@ typedef struct Exposition
 	Text		head;			/* rendered for this request */
 	unsigned char trailer[GZIP_TRAILER_LENGTH];
 } Exposition;
+
+static void
+drop(struct MHD_Response **response)
+{
+	if (*response != NULL)
+		MHD_destroy_response(*response);
+	*response = NULL;
+}
 
 static void
 exposition_free(void *closure)
@@ -127,17 +152,10 @@ answer_start(const AnswerOptions *answer_options)
 	return false;
 }
 
-static void
-drop(struct MHD_Response **response)
-{
-	if (*response != NULL)
-		MHD_destroy_response(*response);
-	*response = NULL;
-}
-
 void
 answer_stop(void)
 {
+	answer_expire(INT64_MAX);
 	drop(&not_found);
 	drop(&not_allowed);
 	drop(&no_memory);
@@ -270,38 +288,78 @@ gzip_pieces(Pieces *pieces, Exposition *exposition, TextFormat format)
 	return true;
 }
 
+/*
+ * Up to this size the pieces are copied together: the library sends one buffer
+ * together with its head in one system call, pieces in two.  Above, the copy
+ * costs more than the call.
+ */
+#define JOIN_BYTES (1024 * 1024)
+
+/*
+ * A response of these pieces; frees what they belong to, at once or when the
+ * library is done with it, and at failure too.
+ */
 static struct MHD_Response *
-make_exposition(TextFormat format, bool compressed)
+from_pieces(const Pieces *pieces, Exposition *exposition)
+{
+	struct MHD_Response *response = NULL;
+	Text		joined = TEXT_EMPTY;
+	size_t		length = 0;
+
+	for (unsigned i = 0; i < pieces->count; i++)
+		length += pieces->parts[i].iov_len;
+	if (length > JOIN_BYTES)
+		response = MHD_create_response_from_iovec(pieces->parts, pieces->count,
+												  exposition_free, exposition);
+	else if (text_reserve(&joined, length))
+	{
+		for (unsigned i = 0; i < pieces->count; i++)
+			text_bytes(&joined, pieces->parts[i].iov_base, pieces->parts[i].iov_len);
+		response = MHD_create_response_from_buffer(length, joined.data,
+												   MHD_RESPMEM_MUST_FREE);
+		if (response == NULL)
+			text_free(&joined);
+	}
+	if (length <= JOIN_BYTES || response == NULL)
+		exposition_free(exposition);
+	return response;
+}
+
+/*
+ * Makes the whole answer; takes over the reference to the snapshot, which is NULL
+ * on a standby.
+ */
+static struct MHD_Response *
+make_exposition(TextFormat format, bool compressed, Snapshot *snapshot,
+				int64_t now_ns)
 {
 	Exposition *exposition = calloc(1, sizeof(*exposition));
 	ProcessUsage process;
-	MetricsContext context = {boottime_ns(), options->version, &process};
+	MetricsContext context = {now_ns, options->version, &process};
 	Pieces		pieces = {.count = 0};
-	struct MHD_Response *response = NULL;
+	struct MHD_Response *response;
 	bool		ready;
 
 	if (exposition == NULL)
+	{
+		snapshot_release(snapshot);
 		return NULL;
-
-	/* The fence: what may be said is decided here, for this one answer. */
-	exposition->snapshot = snapshot_acquire(context.now_ns);
+	}
+	exposition->snapshot = snapshot;
 	process_usage(&process);
 	text_reserve(&exposition->head, 16384);
-	metrics_render(&exposition->head, format, &context, exposition->snapshot);
+	metrics_render(&exposition->head, format, &context, snapshot);
 	ready = !exposition->head.failed;
 	if (ready && compressed)
 		ready = gzip_pieces(&pieces, exposition, format);
 	else if (ready)
 		plain_pieces(&pieces, exposition, format);
-	if (ready)
-		response = MHD_create_response_from_iovec(pieces.parts, pieces.count,
-												  exposition_free, exposition);
-	if (response == NULL)
+	if (!ready)
 	{
 		exposition_free(exposition);
 		return NULL;
 	}
-	response = with_headers(response,
+	response = with_headers(from_pieces(&pieces, exposition),
 							format == FORMAT_TEXT ? TYPE_TEXT : TYPE_OPENMETRICS,
 							MHD_HTTP_HEADER_VARY,
 							options->enable_openmetrics ? "Accept, Accept-Encoding" :
@@ -313,22 +371,82 @@ make_exposition(TextFormat format, bool compressed)
 	return response;
 }
 
-static struct MHD_Response *
-answer_metrics(struct MHD_Connection *connection, HttpCode *code)
+static enum MHD_Result
+queue_counted(struct MHD_Connection *connection, HttpHandler handler,
+			  HttpCode code, struct MHD_Response *response)
+{
+	static const unsigned status_codes[CODE_COUNT] = {
+		[CODE_200] = MHD_HTTP_OK,
+		[CODE_404] = MHD_HTTP_NOT_FOUND,
+		[CODE_405] = MHD_HTTP_METHOD_NOT_ALLOWED,
+		[CODE_503] = MHD_HTTP_SERVICE_UNAVAILABLE
+	};
+
+	if (response == NULL)
+	{
+		response = no_memory;
+		code = CODE_503;
+	}
+	status_http_request(handler, code);
+	return MHD_queue_response(connection, status_codes[code], response);
+}
+
+/*
+ * Scrapes that come within a few milliseconds of each other share one answer.
+ * What may be said is still decided for each request: when the snapshot has been
+ * replaced, withdrawn, or has passed its fence, the recent answer is not for it.
+ */
+static enum MHD_Result
+answer_metrics(struct MHD_Connection *connection)
 {
 	TextFormat	format = FORMAT_TEXT;
-	struct MHD_Response *response;
+	int64_t		now_ns = boottime_ns();
+	bool		compressed;
+	Snapshot   *snapshot;
+	Recent	   *recent;
+	enum MHD_Result result;
 
 	if (options->enable_openmetrics)
 		format = negotiate_format(MHD_lookup_connection_value(connection,
 															  MHD_HEADER_KIND,
 															  MHD_HTTP_HEADER_ACCEPT));
-	response = make_exposition(format,
-							   negotiate_gzip(MHD_lookup_connection_value(connection,
-																		  MHD_HEADER_KIND,
-																		  MHD_HTTP_HEADER_ACCEPT_ENCODING)));
-	*code = CODE_200;
-	return response;
+	compressed = negotiate_gzip(MHD_lookup_connection_value(connection,
+															MHD_HEADER_KIND,
+															MHD_HTTP_HEADER_ACCEPT_ENCODING));
+	snapshot = snapshot_acquire(now_ns);
+	recent = &recents[format][compressed];
+
+	pthread_mutex_lock(&recent_lock);
+	if (recent->response != NULL && recent->snapshot == snapshot &&
+		now_ns - recent->made_ns < RECENT_NS)
+		snapshot_release(snapshot);
+	else
+	{
+		drop(&recent->response);
+		recent->response = make_exposition(format, compressed, snapshot, now_ns);
+		recent->snapshot = snapshot;
+		recent->made_ns = now_ns;
+	}
+
+	/* Queueing takes a reference of its own, so it comes before the unlock. */
+	result = queue_counted(connection, HANDLER_METRICS, CODE_200, recent->response);
+	pthread_mutex_unlock(&recent_lock);
+	return result;
+}
+
+void
+answer_expire(int64_t now_ns)
+{
+	pthread_mutex_lock(&recent_lock);
+	for (int f = 0; f < 2; f++)
+	{
+		for (int c = 0; c < 2; c++)
+		{
+			if (now_ns - recents[f][c].made_ns >= RECENT_NS)
+				drop(&recents[f][c].response);
+		}
+	}
+	pthread_mutex_unlock(&recent_lock);
 }
 
 /*
@@ -460,24 +578,14 @@ answer_snapshot(HttpCode *code)
 	return with_headers(response, TYPE_JSON, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 }
 
+/*
+ * The answers that are not /metrics: small, and made for each request.
+ */
 static struct MHD_Response *
-answer_for(struct MHD_Connection *connection, HttpHandler handler, bool allowed,
-		   HttpCode *code)
+answer_small(HttpHandler handler, HttpCode *code)
 {
-	if (handler == HANDLER_OTHER)
-	{
-		*code = CODE_404;
-		return not_found;
-	}
-	if (!allowed)
-	{
-		*code = CODE_405;
-		return not_allowed;
-	}
 	switch (handler)
 	{
-		case HANDLER_METRICS:
-			return answer_metrics(connection, code);
 		case HANDLER_READY:
 			return answer_ready(code);
 		case HANDLER_STATUS:
@@ -493,39 +601,27 @@ answer_for(struct MHD_Connection *connection, HttpHandler handler, bool allowed,
 static bool
 is_shared(const struct MHD_Response *response)
 {
-	return response == not_found || response == not_allowed ||
-		response == no_memory || response == no_snapshot || response == alive;
+	return response == no_snapshot || response == alive;
 }
 
 enum MHD_Result
 answer_request(struct MHD_Connection *connection, HttpHandler handler,
-			   bool allowed, bool last)
+			   bool allowed)
 {
-	static const unsigned status_codes[CODE_COUNT] = {
-		[CODE_200] = MHD_HTTP_OK,
-		[CODE_404] = MHD_HTTP_NOT_FOUND,
-		[CODE_405] = MHD_HTTP_METHOD_NOT_ALLOWED,
-		[CODE_503] = MHD_HTTP_SERVICE_UNAVAILABLE
-	};
 	HttpCode	code = CODE_503;
-	struct MHD_Response *response = answer_for(connection, handler, allowed, &code);
+	struct MHD_Response *response;
 	enum MHD_Result result;
 
-	if (response == NULL)
-	{
-		response = no_memory;
-		code = CODE_503;
-	}
+	if (handler == HANDLER_OTHER)
+		return queue_counted(connection, handler, CODE_404, not_found);
+	if (!allowed)
+		return queue_counted(connection, handler, CODE_405, not_allowed);
+	if (handler == HANDLER_METRICS)
+		return answer_metrics(connection);
 
-	/*
-	 * Responses shared by all requests say nothing about the connection; a stop
-	 * closes theirs all the same, a moment later.
-	 */
-	if (last && !is_shared(response))
-		(void) MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-	status_http_request(handler, code);
-	result = MHD_queue_response(connection, status_codes[code], response);
-	if (!is_shared(response))
+	response = answer_small(handler, &code);
+	result = queue_counted(connection, handler, code, response);
+	if (response != NULL && !is_shared(response))
 		MHD_destroy_response(response);
 	return result;
 }

@@ -11,6 +11,7 @@
 
 #include <microhttpd.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "status.h"
 
@@ -34,17 +35,20 @@ typedef struct AnswerOptions
 extern bool answer_start(const AnswerOptions *options);
 extern void answer_stop(void);
 
+/*
+ * Let go of answers kept for the next request that nobody came for, and with them
+ * of a snapshot that has been replaced.  To be called at least once a second.
+ */
+extern void answer_expire(int64_t now_ns);
+
 /* Which page a path names. */
 extern HttpHandler answer_handler(const char *path);
 
 /* Whether a method only reads. */
 extern bool answer_method_allowed(const char *method);
 
-/*
- * Queue the answer and count it.  last: it is the last on this connection.
- */
+/* Queue the answer and count it.  allowed: by its method. */
 extern enum MHD_Result answer_request(struct MHD_Connection *connection,
-									  HttpHandler handler, bool allowed,
-									  bool last);
+									  HttpHandler handler, bool allowed);
 
 #endif							/* RETSU_ANSWER_H */

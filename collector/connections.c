@@ -7,6 +7,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,25 +22,32 @@ typedef enum Phase
 
 struct Connection
 {
+	/* guarded by the lock */
 	bool		used;
 	bool		opened;			/* the library has it; it may be shut down */
 	bool		closing;		/* it was; counts no more against a limit */
 	int			fd;
 	unsigned char address[16];
-	Phase		phase;
-	int64_t		since_ns;		/* start of the phase */
-	int64_t		request_ns;		/* start of the request, for its deadline */
+	ClosedReason reason;
+
+	/*
+	 * Changed twice for each request by the thread that serves the connection,
+	 * which takes no lock for it.  Whoever looks at them meanwhile may see one new
+	 * and one old, and judges a deadline by a moment too much or too little.
+	 */
+	_Atomic(Phase) phase;
+	atomic_int_least64_t since_ns;	/* start of the phase */
+	atomic_int_least64_t request_ns;	/* start of the request, for its deadline */
 
 	/* bytes received when last looked at while idle; -1 if not looked yet */
-	int64_t		idle_bytes;
-	ClosedReason reason;
+	atomic_int_least64_t idle_bytes;
 };
 
 struct Connections
 {
 	ConnectionLimits limits;
-	pthread_mutex_t lock;		/* guards everything below */
 	int			slots;
+	pthread_mutex_t lock;		/* guards the table, but see Connection */
 	Connection	table[];
 };
 
@@ -184,16 +192,16 @@ connections_admit(Connections *connections, int fd,
 		*refused = CLOSED_CONNECTION_LIMIT;
 	else
 	{
-		*slot = (Connection) {
-			.used = true,
-			.fd = fd,
-			.phase = PHASE_HEADER,
-			.since_ns = now_ns,
-			.request_ns = now_ns,
-			.idle_bytes = -1,
-			.reason = CLOSED_PEER
-		};
+		slot->used = true;
+		slot->opened = false;
+		slot->closing = false;
+		slot->fd = fd;
+		slot->reason = CLOSED_PEER;
 		memcpy(slot->address, key, 16);
+		atomic_store(&slot->phase, PHASE_HEADER);
+		atomic_store(&slot->since_ns, now_ns);
+		atomic_store(&slot->request_ns, now_ns);
+		atomic_store(&slot->idle_bytes, -1);
 		admitted = true;
 	}
 	pthread_mutex_unlock(&connections->lock);
@@ -251,35 +259,51 @@ connections_failed(Connections *connections, int fd)
 }
 
 void
-connections_request_begins(Connections *connections, Connection *connection,
-						   int64_t now_ns)
+connections_request_begins(Connection *connection, int64_t now_ns)
 {
-	pthread_mutex_lock(&connections->lock);
 	/* Seen arriving: the deadline of the whole runs from then on. */
-	if (connection->phase == PHASE_IDLE)
-		connection->request_ns = now_ns;
-	connection->phase = PHASE_ANSWER;
-	connection->since_ns = now_ns;
-	pthread_mutex_unlock(&connections->lock);
+	if (atomic_exchange(&connection->phase, PHASE_ANSWER) == PHASE_IDLE)
+		atomic_store(&connection->request_ns, now_ns);
+	atomic_store(&connection->since_ns, now_ns);
 }
 
 void
-connections_request_ends(Connections *connections, Connection *connection,
-						 int64_t now_ns)
+connections_request_ends(Connection *connection, int64_t now_ns)
 {
-	pthread_mutex_lock(&connections->lock);
-	connection->phase = PHASE_IDLE;
-	connection->since_ns = now_ns;
-	connection->idle_bytes = -1;
-	pthread_mutex_unlock(&connections->lock);
+	atomic_store(&connection->since_ns, now_ns);
+	atomic_store(&connection->idle_bytes, -1);
+	atomic_store(&connection->phase, PHASE_IDLE);
+}
+
+/*
+ * An idle connection: has its next request begun to arrive?
+ */
+static void
+expire_idle(const ConnectionLimits *limits, Connection *c, int64_t now_ns)
+{
+	int64_t		before = c->idle_bytes;
+	int64_t		bytes = received_bytes(c->fd);
+	Phase		idle = PHASE_IDLE;
+
+	if (before >= 0 && bytes > before)
+	{
+		/* unless its head is complete already, and it is being answered */
+		if (atomic_compare_exchange_strong(&c->phase, &idle, PHASE_HEADER))
+		{
+			c->since_ns = now_ns;
+			c->request_ns = now_ns;
+		}
+	}
+	else if (now_ns - c->since_ns >= limits->idle_timeout_ns)
+		shut_down(c, CLOSED_IDLE);
+	else
+		c->idle_bytes = bytes;
 }
 
 static void
 expire_one(const ConnectionLimits *limits, Connection *c, int64_t now_ns)
 {
-	int64_t		bytes;
-
-	switch (c->phase)
+	switch (atomic_load(&c->phase))
 	{
 		case PHASE_HEADER:
 			if (now_ns - c->since_ns >= limits->header_timeout_ns)
@@ -292,17 +316,7 @@ expire_one(const ConnectionLimits *limits, Connection *c, int64_t now_ns)
 				shut_down(c, CLOSED_REQUEST_TIMEOUT);
 			break;
 		case PHASE_IDLE:
-			bytes = received_bytes(c->fd);
-			if (c->idle_bytes >= 0 && bytes > c->idle_bytes)
-			{
-				c->phase = PHASE_HEADER;
-				c->since_ns = now_ns;
-				c->request_ns = now_ns;
-			}
-			else if (now_ns - c->since_ns >= limits->idle_timeout_ns)
-				shut_down(c, CLOSED_IDLE);
-			else
-				c->idle_bytes = bytes;
+			expire_idle(limits, c, now_ns);
 			break;
 	}
 }

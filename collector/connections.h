@@ -11,8 +11,8 @@
  * When the limit is reached, a connection that is kept alive and idle makes room;
  * if there is none, the newcomer is refused.
  *
- * Knows sockets but not the HTTP library.  One mutex guards everything; it is
- * never held during anything that can block.  A descriptor is only shut down while
+ * Knows sockets but not the HTTP library.  One mutex guards the table; it is
+ * never held during anything that can block, and a request takes it not at all.  A descriptor is only shut down while
  * its entry is in the table, and the entry leaves it before the descriptor is
  * closed, so no descriptor of somebody else's can be hit.
  */
@@ -58,10 +58,8 @@ extern void connections_closed(Connections *connections, Connection *connection)
 extern void connections_failed(Connections *connections, int fd);
 
 /* A request's head is complete; its answer has been sent or given up. */
-extern void connections_request_begins(Connections *connections,
-									   Connection *connection, int64_t now_ns);
-extern void connections_request_ends(Connections *connections,
-									 Connection *connection, int64_t now_ns);
+extern void connections_request_begins(Connection *connection, int64_t now_ns);
+extern void connections_request_ends(Connection *connection, int64_t now_ns);
 
 /* Shut down whoever is past a deadline; to be called a few times a second. */
 extern void connections_expire(Connections *connections, int64_t now_ns);

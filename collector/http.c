@@ -62,7 +62,6 @@ static struct
 	pthread_t	thread;
 	int			wake_fd;
 	atomic_bool accepting;
-	atomic_bool stopping;		/* the last answers: say so to the clients */
 	atomic_bool ending;			/* our thread has to end */
 }			service = {.wake_fd = -1};
 
@@ -136,7 +135,7 @@ on_completed(void *closure, struct MHD_Connection *connection, void **request,
 	*request = NULL;
 	known = connection_of(connection);
 	if (known != NULL)
-		connections_request_ends(service.connections, known, boottime_ns());
+		connections_request_ends(known, boottime_ns());
 }
 
 /*
@@ -161,7 +160,7 @@ on_request(void *closure, struct MHD_Connection *connection, const char *url,
 
 		*request = &seen;
 		if (known != NULL)
-			connections_request_begins(service.connections, known, boottime_ns());
+			connections_request_begins(known, boottime_ns());
 
 		/*
 		 * A method that is not served may announce a body of any length; answer
@@ -175,8 +174,7 @@ on_request(void *closure, struct MHD_Connection *connection, const char *url,
 		*body_size = 0;
 		return MHD_YES;
 	}
-	return answer_request(connection, handler, allowed,
-						  atomic_load(&service.stopping));
+	return answer_request(connection, handler, allowed);
 }
 
 /*
@@ -274,7 +272,9 @@ accept_main(void *closure)
 				}
 			}
 		}
-		connections_expire(service.connections, boottime_ns());
+		now_ns = boottime_ns();
+		connections_expire(service.connections, now_ns);
+		answer_expire(now_ns);
 	}
 	return NULL;
 }
@@ -416,7 +416,6 @@ http_start(const HttpOptions *options, char *error, size_t error_size)
 	service.connections = connections_create(&limits);
 	service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	atomic_store(&service.accepting, true);
-	atomic_store(&service.stopping, false);
 	atomic_store(&service.ending, false);
 	if (service.version == NULL || service.instance == NULL ||
 		service.connections == NULL || service.wake_fd < 0 ||
@@ -460,7 +459,6 @@ http_stop_accepting(void)
 	if (!service.running)
 		return;
 	atomic_store(&service.accepting, false);
-	atomic_store(&service.stopping, true);
 
 	/*
 	 * The sockets stay open until our thread has ended, since it may be polling

@@ -114,8 +114,8 @@ test_limits(void)
 	is_int(reason, CLOSED_CONNECTION_LIMIT, "because all are taken");
 
 	/* one of them becomes idle, and has to make room */
-	connections_request_begins(connections, pairs[1].connection, 7);
-	connections_request_ends(connections, pairs[1].connection, 8);
+	connections_request_begins(pairs[1].connection, 7);
+	connections_request_ends(pairs[1].connection, 8);
 	ok(connect_from(connections, &extra, "192.0.2.3", 9, &reason), "idle ones make room");
 	ok(is_shut(&pairs[1]), "the idle one is shut down");
 	ok(!is_shut(&pairs[0]) && !is_shut(&pairs[2]) && !is_shut(&pairs[3]),
@@ -162,7 +162,7 @@ test_deadlines(void)
 	status_reset();
 	connect_from(connections, &header, "192.0.2.1", 0, &reason);
 	connect_from(connections, &answer, "192.0.2.1", 0, &reason);
-	connections_request_begins(connections, answer.connection, 9 * SECOND);
+	connections_request_begins(answer.connection, 9 * SECOND);
 	connections_expire(connections, 10 * SECOND - 1);
 	ok(!is_shut(&header), "within the header's deadline");
 	connections_expire(connections, 10 * SECOND);
@@ -207,8 +207,8 @@ test_keep_alive(void)
 	{
 		Connection *c = i == 0 ? silent.connection : slow.connection;
 
-		connections_request_begins(connections, c, now);
-		connections_request_ends(connections, c, now);
+		connections_request_begins(c, now);
+		connections_request_ends(c, now);
 	}
 	connections_expire(connections, now += SECOND);
 	connections_expire(connections, now += 40 * SECOND);
@@ -246,9 +246,9 @@ test_stop(void)
 
 	connect_from(connections, &idle, "192.0.2.1", 0, &reason);
 	connect_from(connections, &busy, "192.0.2.1", 0, &reason);
-	connections_request_begins(connections, idle.connection, 0);
-	connections_request_ends(connections, idle.connection, 0);
-	connections_request_begins(connections, busy.connection, 0);
+	connections_request_begins(idle.connection, 0);
+	connections_request_ends(idle.connection, 0);
+	connections_request_begins(busy.connection, 0);
 	is_int(connections_shut_down(connections, false), 1, "one is under way");
 	ok(is_shut(&idle) && !is_shut(&busy), "the idle one is shut down first");
 	is_int(connections_shut_down(connections, true), 0, "then all");

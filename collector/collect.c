@@ -777,7 +777,10 @@ collect_run(struct worker *worker, void *context)
 	collector.options = collector.context->options;
 	lease_init(&collector.lease, collector.options->lease_enabled,
 			   collector.options->collector_on_failure == ON_FAILURE_EXIT);
-	backoff_init(&collector.backoff, BACKOFF_FIRST_MS, BACKOFF_CAP_MS);
+	backoff_init(&collector.backoff,
+				 collector.options->lease_retry_interval < BACKOFF_FIRST_MS ?
+				 collector.options->lease_retry_interval : BACKOFF_FIRST_MS,
+				 BACKOFF_CAP_MS);
 	collector.totals = totals_create();
 	collector.database = database_create(collector.options, "collect",
 										 collector.context->instance, worker);

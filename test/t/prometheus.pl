@@ -65,12 +65,11 @@ sub stop_load
 
 # What snapshot() says, as { 'metric queue priority' => value }; a metric that
 # has no priority label is summed over it.
-my %counter_column = (
-	queue_messages_enqueued_total => 'enqueued_total',
+my %counter_column = (queue_messages_enqueued_total => 'enqueued_total');
+my %queue_counter_column = (
 	queue_messages_delivered_total => 'delivered_total',
 	queue_messages_acknowledged_total => 'acknowledged_total',
-	queue_messages_dead_lettered_total => 'dead_lettered_total');
-my %queue_counter_column = (
+	queue_messages_dead_lettered_total => 'dead_lettered_total',
 	queue_messages_expired_total =>
 	  'expired_never_delivered_total + expired_previously_delivered_total',
 	queue_dead_letter_messages_purged_total => 'dead_letter_purged_total',

@@ -63,6 +63,22 @@ check_trigger_protocol(FunctionCallInfo fcinfo, const char *function)
 }
 
 /*
+ * Columns are found by their numbers in one table; a row of another would be
+ * misread.
+ */
+static void
+check_relation(TriggerData *trigger, Oid expected, const char *function)
+{
+	if (RelationGetRelid(trigger->tg_relation) != expected)
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must not be fired by table \"%s\"",
+						function, RelationGetRelationName(trigger->tg_relation)),
+				 errdetail("It counts the rows of one table of the extension \"queue_state\"."),
+				 errhint("Drop the trigger.")));
+}
+
+/*
  * A statement's event must come with the transition tables it can have.
  */
 static void
@@ -197,6 +213,7 @@ qs_count_messages(PG_FUNCTION_ARGS)
 		.state = catalog->message_column.state
 	};
 
+	check_relation(trigger, qs_catalog()->message, "count_messages");
 	check_transition_tables(trigger, "count_messages");
 	count_statement(trigger, &columns);
 
@@ -218,6 +235,7 @@ qs_count_dead_letters(PG_FUNCTION_ARGS)
 		.state = InvalidAttrNumber
 	};
 
+	check_relation(trigger, qs_catalog()->dead_letter, "count_dead_letters");
 	check_transition_tables(trigger, "count_dead_letters");
 	count_statement(trigger, &columns);
 
@@ -267,7 +285,10 @@ qs_count_truncate(PG_FUNCTION_ARGS)
 	if (RelationGetRelid(trigger->tg_relation) == qs_catalog()->message)
 		truncated = (TruncatedCounters) {COUNTER_READY, COUNTER_DELAYED};
 	else
+	{
+		check_relation(trigger, qs_catalog()->dead_letter, "count_truncate");
 		truncated = (TruncatedCounters) {COUNTER_DEAD_LETTER, COUNTER_DEAD_LETTER};
+	}
 
 	/* The lock is newer than the transaction's snapshot may be. */
 	snapshot = RegisterSnapshot(GetLatestSnapshot());

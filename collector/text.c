@@ -117,11 +117,21 @@ text_integer(Text *text, int64_t value)
 }
 
 void
+text_fix_point(char *number, const char *point)
+{
+	size_t		length = strlen(point);
+	char	   *found = strstr(number, point);
+
+	if (found == NULL || length == 0)
+		return;
+	*found = '.';
+	memmove(found + 1, found + length, strlen(found + length) + 1);
+}
+
+void
 text_double(Text *text, double value)
 {
 	char		buffer[40];
-	const char *point;
-	char	   *found;
 
 	if (isnan(value))
 	{
@@ -141,19 +151,8 @@ text_double(Text *text, double value)
 	}
 	snprintf(buffer, sizeof(buffer), "%.17g", value);
 
-	/*
-	 * printf writes the decimal point of the process's locale.  Nothing here
-	 * sets one, but a library may.  A point is one byte in most locales; where it
-	 * is longer, the rest moves up.
-	 */
-	point = localeconv()->decimal_point;
-	if (strcmp(point, ".") != 0 && (found = strstr(buffer, point)) != NULL)
-	{
-		size_t		length = strlen(point);
-
-		*found = '.';
-		memmove(found + 1, found + length, strlen(found + length) + 1);
-	}
+	/* Nothing here sets a locale, but a library may. */
+	text_fix_point(buffer, localeconv()->decimal_point);
 	text_string(text, buffer);
 }
 

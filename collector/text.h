@@ -43,6 +43,12 @@ extern void text_integer(Text *text, int64_t value);
  */
 extern void text_double(Text *text, double value);
 
+/*
+ * Put a point where printf wrote the decimal point of some locale, which may be
+ * of more than one byte.
+ */
+extern void text_fix_point(char *number, const char *point);
+
 /* Seconds from nanoseconds, exact: digits are not lost to a double on the way. */
 extern void text_seconds(Text *text, int64_t nanoseconds);
 

@@ -2,12 +2,13 @@
  * exposition_test.c
  *	  The whole of an answer to /metrics, byte by byte, for leader and standby.
  *
- * Run from collector/ as make does.  With the argument --write the files in
- * test/golden are written anew instead; look at the difference before it is
- * committed, since every line of it is somebody's dashboard.
+ * With the argument --write the files in test/golden are written anew instead;
+ * look at the difference before it is committed, since every line of it is
+ * somebody's dashboard.
  */
 #include "tap.h"
 
+#include <libgen.h>
 #include <stdlib.h>
 
 #include "body.h"
@@ -16,6 +17,7 @@
 #include "status.h"
 
 static bool write_golden;
+static const char *directory;	/* of this program: build.../test */
 
 static const ProcessUsage process = {
 	.cpu_ns = INT64_C(1234567890),
@@ -85,7 +87,7 @@ show_difference(const char *got, const char *expected)
 static void
 compare(const char *name, TextFormat format, const Snapshot *snapshot)
 {
-	char		path[100];
+	char		path[1000];
 	Text		text = TEXT_EMPTY;
 	Text		golden = TEXT_EMPTY;
 	char		buffer[4096];
@@ -93,9 +95,9 @@ compare(const char *name, TextFormat format, const Snapshot *snapshot)
 	FILE	   *file;
 
 	render(&text, format, snapshot);
-	snprintf(path, sizeof(path), "test/golden/%s", name);
+	snprintf(path, sizeof(path), "%s/../../test/golden/%s", directory, name);
 	file = fopen(path, write_golden ? "w" : "r");
-	if (!ok(file != NULL, "%s can be opened", path))
+	if (!ok(file != NULL, "%s can be opened", name))
 		return;
 	if (write_golden)
 		fwrite(text.data, 1, text.length, file);
@@ -107,7 +109,7 @@ compare(const char *name, TextFormat format, const Snapshot *snapshot)
 		text_char(&golden, '\0');
 		if (!ok(text.length == golden.length &&
 				memcmp(text.data, golden.data, text.length) == 0,
-				"%s is what is exported", path))
+				"%s is what is exported", name))
 			show_difference(text.data, golden.data);
 	}
 	fclose(file);
@@ -137,6 +139,7 @@ main(int argc, char **argv)
 	Totals	   *totals = totals_create();
 	Snapshot   *snapshot = snapshot_begin(2);
 
+	directory = dirname(argv[0]);
 	write_golden = argc > 1 && strcmp(argv[1], "--write") == 0;
 	live_a_little();
 	sample_queue(snapshot, 1, "mail", 1);

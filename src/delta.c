@@ -66,6 +66,7 @@ shard_key_hash(ShardKey key)
 struct DeltaLevel
 {
 	int			nest_level;
+	uint32		table;			/* which the changes are meant for */
 	delta_hash *changes;
 	DeltaLevel *below;
 };
@@ -132,9 +133,34 @@ qs_delta_has_level(const DeltaStack *stack, int nest_level)
 	return stack->top != NULL && stack->top->nest_level == nest_level;
 }
 
+uint32
+qs_delta_table(const DeltaStack *stack)
+{
+	return stack->top != NULL ? stack->top->table : 0;
+}
+
+/*
+ * Adds the opposite of what all levels sum up to.
+ */
+static void
+take_all_back(DeltaStack *stack)
+{
+	Delta	   *deltas;
+	int			count = qs_delta_sum(stack, &deltas);
+
+	for (int i = 0; i < count; i++)
+	{
+		DeltaEntry *entry = find_or_add(stack->top->changes, deltas[i].key);
+
+		for (int j = 0; j < COUNTER_COUNT; j++)
+			entry->change.value[j] -= deltas[i].change.value[j];
+	}
+	if (deltas != NULL)
+		pfree(deltas);
+}
+
 void
-qs_delta_add(DeltaStack *stack, int nest_level, ShardKey key,
-			 Counter counter, int64_t amount)
+qs_delta_begin(DeltaStack *stack, int nest_level, uint32 table)
 {
 	if (!qs_delta_has_level(stack, nest_level))
 	{
@@ -142,11 +168,24 @@ qs_delta_add(DeltaStack *stack, int nest_level, ShardKey key,
 
 		Assert(stack->top == NULL || stack->top->nest_level < nest_level);
 		level->nest_level = nest_level;
+		level->table = stack->top != NULL ? stack->top->table : table;
 		level->changes = delta_create(INITIAL_SHARDS, NULL);
 		level->below = stack->top;
 		stack->top = level;
 	}
 
+	if (stack->top->table != table)
+	{
+		take_all_back(stack);
+		stack->top->table = table;
+	}
+}
+
+void
+qs_delta_add(DeltaStack *stack, int nest_level, ShardKey key,
+			 Counter counter, int64_t amount)
+{
+	Assert(qs_delta_has_level(stack, nest_level));
 	find_or_add(stack->top->changes, key)->change.value[counter] += amount;
 }
 
@@ -161,6 +200,7 @@ qs_delta_release(DeltaStack *stack, int nest_level)
 	if (level->below != NULL && level->below->nest_level == nest_level - 1)
 	{
 		add_changes(level->below->changes, level->changes);
+		level->below->table = level->table;
 		pop_level(stack);
 	}
 	else

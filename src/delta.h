@@ -37,7 +37,18 @@ typedef struct Delta
 /* Is the topmost level that of this subtransaction? */
 extern bool qs_delta_has_level(const DeltaStack *stack, int nest_level);
 
-/* Adds to the level of `nest_level`, which must not be below the topmost. */
+/*
+ * Makes the level of `nest_level`, which must not be below the topmost, and
+ * says which table its changes, and those below it, are meant for.  What was
+ * meant for another table is taken back: that table has been dropped, unless
+ * this subtransaction is rolled back.
+ */
+extern void qs_delta_begin(DeltaStack *stack, int nest_level, uint32_t table);
+
+/* Which table the changes are meant for; 0 if there are none. */
+extern uint32_t qs_delta_table(const DeltaStack *stack);
+
+/* Adds to the topmost level, which must be that of `nest_level`. */
 extern void qs_delta_add(DeltaStack *stack, int nest_level, ShardKey key,
 						 Counter counter, int64_t amount);
 

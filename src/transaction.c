@@ -17,6 +17,7 @@
 
 #include "access/xact.h"
 #include "storage/lmgr.h"
+#include "utils/syscache.h"
 
 #include "apply.h"
 #include "catalog.h"
@@ -36,6 +37,7 @@ qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
 		 int64 amount)
 {
 	int			nest_level = GetCurrentTransactionNestLevel();
+	Oid			table = qs_catalog()->shard;
 	ShardKey	key = {queue_id, priority, shard};
 
 	/*
@@ -43,13 +45,13 @@ qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
 	 * met by the statement.  Locks and levels are released and inherited at
 	 * the same moments, so once per level is enough.
 	 */
-	if (!qs_delta_has_level(&deltas, nest_level))
+	if (!qs_delta_has_level(&deltas, nest_level) || qs_delta_table(&deltas) != table)
 	{
-		const Catalog *catalog = qs_catalog();
-		Oid			pending = catalog->pending;
+		Oid			pending = qs_catalog()->pending;
 
-		LockRelationOid(catalog->shard, RowExclusiveLock);
+		LockRelationOid(table, RowExclusiveLock);
 		LockRelationOid(pending, RowExclusiveLock);
+		qs_delta_begin(&deltas, nest_level, table);
 	}
 
 	qs_delta_add(&deltas, nest_level, key, counter, amount);
@@ -58,17 +60,29 @@ qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
 const DeltaStack *
 qs_unapplied_deltas(void)
 {
-	return deltas.top != NULL ? &deltas : NULL;
+	if (qs_delta_table(&deltas) != qs_catalog()->shard)
+		return NULL;			/* none, or the extension was dropped */
+	return &deltas;
+}
+
+/*
+ * This transaction may have dropped the extension, and its counters with it,
+ * after it changed messages.
+ */
+static bool
+counters_were_dropped(void)
+{
+	return !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(qs_delta_table(&deltas)));
 }
 
 static void
 apply_deltas(void)
 {
-	if (deltas.top != NULL)
-	{
+	if (deltas.top == NULL)
+		return;
+	if (!counters_were_dropped())
 		qs_apply(&deltas);
-		qs_delta_reset(&deltas);
-	}
+	qs_delta_reset(&deltas);
 }
 
 void

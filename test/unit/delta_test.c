@@ -26,6 +26,16 @@ typedef struct Model
 	int64_t		value[MODEL_CELLS][COUNTER_COUNT];
 } Model;
 
+/* Which counter table, as a rule. */
+#define TABLE 4711
+
+static void
+add(DeltaStack *stack, int nest_level, ShardKey k, Counter counter, int64_t amount)
+{
+	qs_delta_begin(stack, nest_level, TABLE);
+	qs_delta_add(stack, nest_level, k, counter, amount);
+}
+
 static ShardKey
 key(int32_t queue_id, int16_t priority, int16_t shard)
 {
@@ -82,21 +92,21 @@ test_cancelling(void)
 	DeltaStack	stack = {NULL};
 	Delta	   *deltas = (Delta *) &stack;
 
-	qs_delta_add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_READY, -1);
-	qs_delta_add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_READY, 1);
+	add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_READY, -1);
+	add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_READY, 1);
 	ok(qs_delta_has_level(&stack, 1), "the level stays when its changes cancel out");
 	ok(qs_delta_sum(&stack, &deltas) == 0 && deltas == NULL, "changes that cancel out are left out");
 
-	qs_delta_add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_READY, -1);
-	qs_delta_add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_IN_FLIGHT, 1);
+	add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_READY, -1);
+	add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_IN_FLIGHT, 1);
 	ok(sum_length(&stack) == 1, "one shard with two counters is one delta");
 	ok(change_of(&stack, key(1, PRIORITY_LOW, 0), COUNTER_READY) == -1 &&
 	   change_of(&stack, key(1, PRIORITY_LOW, 0), COUNTER_IN_FLIGHT) == 1,
 	   "counters of a shard do not mix");
 
 	/* Cancelling out across levels counts too. */
-	qs_delta_add(&stack, 2, key(1, PRIORITY_LOW, 0), COUNTER_READY, 1);
-	qs_delta_add(&stack, 2, key(1, PRIORITY_LOW, 0), COUNTER_IN_FLIGHT, -1);
+	add(&stack, 2, key(1, PRIORITY_LOW, 0), COUNTER_READY, 1);
+	add(&stack, 2, key(1, PRIORITY_LOW, 0), COUNTER_IN_FLIGHT, -1);
 	ok(sum_length(&stack) == 0, "a level that takes back the one below leaves nothing");
 	qs_delta_rollback(&stack, 2);
 	ok(sum_length(&stack) == 1, "until it is rolled back");
@@ -109,18 +119,18 @@ test_levels(void)
 	DeltaStack	stack = {NULL};
 	ShardKey	k = key(7, PRIORITY_HIGH, 31);
 
-	qs_delta_add(&stack, 1, k, COUNTER_READY, 1);
-	qs_delta_add(&stack, 2, k, COUNTER_READY, 10);
+	add(&stack, 1, k, COUNTER_READY, 1);
+	add(&stack, 2, k, COUNTER_READY, 10);
 	qs_delta_rollback(&stack, 2);
 	ok(change_of(&stack, k, COUNTER_READY) == 1, "a rollback drops its level only");
 
-	qs_delta_add(&stack, 2, k, COUNTER_READY, 10);
+	add(&stack, 2, k, COUNTER_READY, 10);
 	qs_delta_release(&stack, 2);
 	ok(change_of(&stack, k, COUNTER_READY) == 11, "a release merges into the level below");
 	ok(qs_delta_has_level(&stack, 1), "and leaves that level on top");
 
 	/* Levels in which nothing was counted have no entry in the stack. */
-	qs_delta_add(&stack, 5, k, COUNTER_READY, 100);
+	add(&stack, 5, k, COUNTER_READY, 100);
 	qs_delta_release(&stack, 5);
 	ok(qs_delta_has_level(&stack, 4), "a release over a gap moves the level down");
 	qs_delta_release(&stack, 4);
@@ -128,9 +138,9 @@ test_levels(void)
 	ok(change_of(&stack, k, COUNTER_READY) == 11, "and it is dropped with the level it came to");
 
 	/* A rollback to a low level drops all above. */
-	qs_delta_add(&stack, 3, k, COUNTER_READY, 100);
-	qs_delta_add(&stack, 4, k, COUNTER_READY, 1000);
-	qs_delta_add(&stack, 6, k, COUNTER_READY, 10000);
+	add(&stack, 3, k, COUNTER_READY, 100);
+	add(&stack, 4, k, COUNTER_READY, 1000);
+	add(&stack, 6, k, COUNTER_READY, 10000);
 	qs_delta_rollback(&stack, 3);
 	ok(change_of(&stack, k, COUNTER_READY) == 11, "a rollback drops every level from its own on");
 	qs_delta_rollback(&stack, 2);
@@ -139,6 +149,41 @@ test_levels(void)
 	ok(qs_delta_has_level(&stack, 1), "a release of a level without changes moves nothing");
 	qs_delta_rollback(&stack, 1);
 	ok(stack.top == NULL, "rolling back the transaction empties the stack");
+}
+
+/*
+ * DROP EXTENSION and CREATE EXTENSION in one transaction: the new table of
+ * counters must not get what was meant for the old one.
+ */
+static void
+test_tables(void)
+{
+	DeltaStack	stack = {NULL};
+	ShardKey	k = key(1, PRIORITY_LOW, 0);
+
+	ok(qs_delta_table(&stack) == 0, "an empty stack is meant for no table");
+	add(&stack, 1, k, COUNTER_READY, 1);
+	ok(qs_delta_table(&stack) == TABLE, "the table is remembered");
+
+	qs_delta_begin(&stack, 2, TABLE + 1);
+	ok(sum_length(&stack) == 0, "another table begins with nothing");
+	qs_delta_add(&stack, 2, k, COUNTER_READY, 10);
+	ok(change_of(&stack, k, COUNTER_READY) == 10, "and gets its own changes");
+	qs_delta_rollback(&stack, 2);
+	ok(qs_delta_table(&stack) == TABLE && change_of(&stack, k, COUNTER_READY) == 1,
+	   "a rollback brings back the first table's");
+
+	qs_delta_begin(&stack, 3, TABLE + 1);
+	qs_delta_add(&stack, 3, k, COUNTER_READY, 10);
+	qs_delta_release(&stack, 3);
+	qs_delta_release(&stack, 2);
+	ok(qs_delta_table(&stack) == TABLE + 1 && change_of(&stack, k, COUNTER_READY) == 10,
+	   "a release leaves the second table's");
+
+	qs_delta_begin(&stack, 1, TABLE + 2);
+	ok(qs_delta_table(&stack) == TABLE + 2 && sum_length(&stack) == 0,
+	   "a table changes within a level too");
+	qs_delta_reset(&stack);
 }
 
 static void
@@ -150,8 +195,8 @@ test_order(void)
 	bool		sorted = true;
 
 	for (int i = 999; i >= 0; i--)
-		qs_delta_add(&stack, 1 + (999 - i) / 250,
-					 key(i % 7 - 3, (int16_t) (i % PRIORITY_COUNT), (int16_t) (i % 32)),
+		add(&stack, 1 + (999 - i) / 250,
+				key(i % 7 - 3, (int16_t) (i % PRIORITY_COUNT), (int16_t) (i % 32)),
 					 COUNTER_ENQUEUED, 1);
 	count = qs_delta_sum(&stack, &deltas);
 	for (int i = 1; i < count; i++)
@@ -192,14 +237,14 @@ test_many(void)
 	Delta	   *deltas;
 	int			count;
 
-	qs_delta_add(&stack, 1, key(1, 0, 0), COUNTER_READY, 1);
+	add(&stack, 1, key(1, 0, 0), COUNTER_READY, 1);
 	for (int queue = 1; queue <= QUEUES; queue++)
 	{
 		for (int shard = 0; shard < 32; shard++)
-			qs_delta_add(&stack, 2, key(queue, PRIORITY_MEDIUM, (int16_t) shard), COUNTER_READY, 2);
+			add(&stack, 2, key(queue, PRIORITY_MEDIUM, (int16_t) shard), COUNTER_READY, 2);
 	}
 	qs_delta_release(&stack, 2);
-	qs_delta_add(&stack, 2, key(1, 0, 0), COUNTER_READY, 1);
+	add(&stack, 2, key(1, 0, 0), COUNTER_READY, 1);
 	count = qs_delta_sum(&stack, &deltas);
 	for (int i = 0; i < count; i++)
 		total += deltas[i].change.value[COUNTER_READY];
@@ -280,7 +325,7 @@ test_random(unsigned seed)
 					Counter		counter = (Counter) (random() % COUNTER_COUNT);
 					int64_t		amount = random() % 5 - 2;
 
-					qs_delta_add(&stack, depth, model_key(cell), counter, amount);
+					add(&stack, depth, model_key(cell), counter, amount);
 					model[depth].value[cell][counter] += amount;
 				}
 		}
@@ -298,6 +343,7 @@ main(void)
 	test_empty();
 	test_cancelling();
 	test_levels();
+	test_tables();
 	test_order();
 	test_many();
 	test_random(20260101);

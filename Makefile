@@ -14,7 +14,7 @@ SCRIPT      = $(EXTENSION)--$(EXTVERSION).sql
 # The parts of the install script, each after those it refers to.
 SQL_PARTS = types identifiers tables indexes rollup queue_details counting queues delivery \
 	retry dead_letters maintenance inbox reading privileges
-SQL_FILES = $(wildcard $(SQL_PARTS:%=sql/%.sql))
+SQL_FILES = $(SQL_PARTS:%=sql/%.sql)
 
 OBJS       = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 DATA_built = $(SCRIPT)

@@ -22,6 +22,7 @@
 #include "access/table.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -53,6 +54,9 @@ enum
 
 /* Beyond this the cache starts over: it serves sessions that use few queues. */
 #define MAX_ENTRIES		256
+
+/* Of a name that is too long to be one, this much is shown. */
+#define MAX_SHOWN_LENGTH 100
 
 /* How many single-character edits still make a name a likely misspelling. */
 #define MAX_NAME_DISTANCE 3
@@ -130,10 +134,15 @@ qs_queue_details(const text *name, QueueDetails *details)
 	{
 		char	   *given = text_to_cstring(name);
 		char	   *nearest = nearest_name(given);
+		bool		clipped = length > MAX_SHOWN_LENGTH;
+
+		if (clipped)
+			given[pg_mbcliplen(given, length, MAX_SHOWN_LENGTH)] = '\0';
 
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("queue \"%s\" does not exist", given),
+				 errmsg("queue \"%s%s\" does not exist", given,
+						clipped ? "..." : ""),
 				 errdetail("There is no row with this name in queue_state.queue."),
 				 nearest != NULL ?
 				 errhint("Perhaps you meant the queue \"%s\".", nearest) :

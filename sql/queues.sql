@@ -1,12 +1,12 @@
 --
 -- queues.sql: making, changing, emptying and dropping queues.
 --
--- Locks.  Whoever inserts a message or a dead letter holds KEY SHARE on its
--- queue's row until it commits, because of the foreign key.  drop_queue()
--- takes FOR UPDATE on that row, so it sees every insert or makes it fail;
--- while it holds that row it waits for no other one, so it is part of no
--- deadlock.  update_queue(), pause_queue() and resume_queue() change no key
--- and conflict with no message.  purge_queue() skips what is locked.
+-- Locks.  Whoever inserts a message or a dead letter holds a share of its
+-- queue until it commits (src/queue_reference.c).  drop_queue() takes the
+-- whole of it, so it sees every insert or makes it fail; while it holds that
+-- it waits for nothing else, so it is part of no deadlock.  update_queue(),
+-- pause_queue() and resume_queue() lock the queue's row, which no message
+-- needs.  purge_queue() skips what is locked.
 --
 
 -- The checks below are shared by all functions written in PL/pgSQL.
@@ -116,16 +116,20 @@ AS $$
 DECLARE
 	locked	queue_state.queue;
 BEGIN
-	PERFORM queue_state.queue_id_of(lock_queue.queue);
-	SELECT q.* INTO locked FROM queue_state.queue q
-		WHERE q.name = lock_queue.queue FOR NO KEY UPDATE;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'could not serialize access to queue "%"', lock_queue.queue
-			USING ERRCODE = 'serialization_failure',
-				  DETAIL = 'It was made after this transaction took its snapshot, or dropped just now.',
-				  HINT = 'The transaction might succeed if retried.';
-	END IF;
-	RETURN locked;
+	-- A queue that is dropped while this waits for its row may be there again,
+	-- with another row, the next time.
+	FOR attempt IN 1 .. 10 LOOP
+		PERFORM queue_state.queue_id_of(lock_queue.queue);
+		SELECT q.* INTO locked FROM queue_state.queue q
+			WHERE q.name = lock_queue.queue FOR NO KEY UPDATE;
+		IF FOUND THEN
+			RETURN locked;
+		END IF;
+	END LOOP;
+	RAISE EXCEPTION 'could not serialize access to queue "%"', lock_queue.queue
+		USING ERRCODE = 'serialization_failure',
+			  DETAIL = 'It was made after this transaction took its snapshot.',
+			  HINT = 'The transaction might succeed if retried.';
 END;
 $$;
 COMMENT ON FUNCTION queue_state.lock_queue(text) IS
@@ -310,6 +314,14 @@ COMMENT ON FUNCTION queue_state.purge_queue(text) IS
 A message that an open transaction holds at this moment is left: call again until the result is 0.  A purge is not an event and changes no total.
 errors: 22004 name is NULL, 42704 no such queue';
 
+CREATE FUNCTION queue_state.lock_references(queue_id integer)
+RETURNS void
+LANGUAGE c STRICT
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'qs_lock_references';
+COMMENT ON FUNCTION queue_state.lock_references(integer) IS
+'internal: waits for transactions that have added messages or dead letters to a queue, and keeps others from doing so until the subtransaction ends';
+
 CREATE FUNCTION queue_state.drop_queue(name text, discard_messages boolean DEFAULT false)
 RETURNS boolean
 LANGUAGE plpgsql
@@ -319,6 +331,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
 	dropped			integer;
+	alone			boolean;
 	messages		bigint;
 	dead_letters	bigint;
 BEGIN
@@ -328,48 +341,56 @@ BEGIN
 	-- Fifty times 20 ms: long enough for deliveries that are being committed,
 	-- short enough for somebody who waits at a prompt.
 	FOR attempt IN 1 .. 50 LOOP
-		dropped := NULL;
+		alone := false;
 		BEGIN
-			-- From here on nobody can add a message or a dead letter.
 			SELECT q.queue_id INTO dropped FROM queue_state.queue q
-				WHERE q.name = drop_queue.name FOR UPDATE;
+				WHERE q.name = drop_queue.name;
 			IF NOT FOUND THEN
 				RETURN false;
 			END IF;
 
-			SELECT count(*) INTO messages FROM queue_state.queue_message m
-				WHERE m.queue_id = dropped AND (m.state = 'READY' OR m.state <> 'READY');
-			SELECT count(*) INTO dead_letters FROM queue_state.queue_dead_letter_message d
-				WHERE d.queue_id = dropped;
-			IF messages + dead_letters > 0 AND NOT drop_queue.discard_messages THEN
-				RAISE EXCEPTION 'queue "%" is not empty', drop_queue.name
-					USING ERRCODE = 'object_in_use',
-						  DETAIL = pg_catalog.format('It holds %s messages and %s dead letters.',
-													 messages, dead_letters),
-						  HINT = 'Pass discard_messages => true to drop them with the queue.';
+			PERFORM queue_state.lock_references(dropped);
+			alone := true;
+
+			-- From here on nobody can add a message or a dead letter.  But
+			-- somebody who holds a message may be about to, and whoever is
+			-- changing the queue's settings as well: waiting for either could
+			-- be a deadlock.  So take what is free, or let go and begin again.
+			PERFORM 1 FROM queue_state.queue q
+				WHERE q.queue_id = dropped FOR UPDATE NOWAIT;
+			IF FOUND THEN
+				SELECT count(*) INTO messages FROM queue_state.queue_message m
+					WHERE m.queue_id = dropped AND (m.state = 'READY' OR m.state <> 'READY');
+				SELECT count(*) INTO dead_letters FROM queue_state.queue_dead_letter_message d
+					WHERE d.queue_id = dropped;
+				IF messages + dead_letters > 0 AND NOT drop_queue.discard_messages THEN
+					RAISE EXCEPTION 'queue "%" is not empty', drop_queue.name
+						USING ERRCODE = 'object_in_use',
+							  DETAIL = pg_catalog.format('It holds %s messages and %s dead letters.',
+														 messages, dead_letters),
+							  HINT = 'Pass discard_messages => true to drop them with the queue.';
+				END IF;
+
+				PERFORM 1 FROM queue_state.queue_message m
+					WHERE m.queue_id = dropped AND (m.state = 'READY' OR m.state <> 'READY')
+					FOR UPDATE NOWAIT;
+				PERFORM 1 FROM queue_state.queue_dead_letter_message d
+					WHERE d.queue_id = dropped FOR UPDATE NOWAIT;
+				PERFORM 1 FROM queue_state.queue_priority_state_shard s
+					WHERE s.queue_id = dropped FOR UPDATE NOWAIT;
+
+				DELETE FROM queue_state.queue_message m
+					WHERE m.queue_id = dropped AND (m.state = 'READY' OR m.state <> 'READY');
+				DELETE FROM queue_state.queue_dead_letter_message d
+					WHERE d.queue_id = dropped;
+				DELETE FROM queue_state.queue q WHERE q.queue_id = dropped;
+				RETURN true;
 			END IF;
-
-			-- Somebody who holds a message may be about to ask for the queue's
-			-- row.  Waiting for the message with that row in hand could be a
-			-- deadlock, so give the row back and begin again.
-			PERFORM 1 FROM queue_state.queue_message m
-				WHERE m.queue_id = dropped AND (m.state = 'READY' OR m.state <> 'READY')
-				FOR UPDATE NOWAIT;
-			PERFORM 1 FROM queue_state.queue_dead_letter_message d
-				WHERE d.queue_id = dropped FOR UPDATE NOWAIT;
-			PERFORM 1 FROM queue_state.queue_priority_state_shard s
-				WHERE s.queue_id = dropped FOR UPDATE NOWAIT;
-
-			DELETE FROM queue_state.queue_message m
-				WHERE m.queue_id = dropped AND (m.state = 'READY' OR m.state <> 'READY');
-			DELETE FROM queue_state.queue_dead_letter_message d
-				WHERE d.queue_id = dropped;
-			DELETE FROM queue_state.queue q WHERE q.queue_id = dropped;
-			RETURN true;
+			-- Somebody else has dropped it meanwhile: look again.
 		EXCEPTION
 			WHEN lock_not_available THEN
-				-- The caller's own lock_timeout ended the wait for the queue.
-				IF dropped IS NULL THEN
+				-- The caller's own lock_timeout ended the wait.
+				IF NOT alone THEN
 					RAISE;
 				END IF;
 		END;
@@ -378,7 +399,7 @@ BEGIN
 
 	RAISE EXCEPTION 'queue "%" is in use', drop_queue.name
 		USING ERRCODE = 'object_in_use',
-			  DETAIL = 'Open transactions hold some of its messages.',
+			  DETAIL = 'Open transactions hold some of its messages, or its settings.',
 			  HINT = 'Call queue_state.pause_queue(), let the consumers finish, and drop it then.';
 END;
 $$;

@@ -15,6 +15,7 @@
 
 #include "access/genam.h"
 #include "access/tableam.h"
+#include "storage/lock.h"
 
 #if PG_VERSION_NUM < 150000
 #error "queue_state needs PostgreSQL 15 or later"
@@ -65,6 +66,17 @@ qs_table_tuple_update(Relation relation, ItemPointer tid, TupleTableSlot *slot,
 								insert_index_entries);
 #endif
 	return result;
+}
+
+/* 17 added a third argument: whether a stronger lock will do. */
+static inline bool
+qs_lock_held_by_me(const LOCKTAG *tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(tag, mode, false);
+#else
+	return LockHeldByMe(tag, mode);
+#endif
 }
 
 #endif							/* QS_COMPAT_H */

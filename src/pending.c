@@ -28,6 +28,7 @@
 
 #include "catalog.h"
 #include "pending.h"
+#include "queue_reference.h"
 #include "shard.h"
 
 /* From this many rows on, a transaction needs the right to make all of them. */
@@ -68,7 +69,21 @@ qs_lock_creation(Rollup *rollup, const ShardKey *key)
 {
 	SnapshotData dirty;
 
+	/*
+	 * First of all: the changes of a transaction that has dropped the queue
+	 * are not to be appended because somebody has one of the locks.
+	 */
+	if (qs_deleted_queue(key->queue_id))
+		return CREATION_NO_QUEUE;
+
 	if (!conditional_lock_creation(rollup, key))
+		return CREATION_BUSY;
+
+	/*
+	 * A folder changes no message, so nothing else keeps the queue from being
+	 * dropped before the new row is visible to whoever drops it.
+	 */
+	if (!qs_try_reference_queue(key->queue_id))
 		return CREATION_BUSY;
 
 	/*
@@ -80,7 +95,8 @@ qs_lock_creation(Rollup *rollup, const ShardKey *key)
 	if (qs_rollup_find_shard(rollup, key, &dirty))
 		return CREATION_MOVED;
 
-	if (qs_queue_name(key->queue_id) == NULL)
+	/* Now that it cannot be dropped any more. */
+	if (!qs_queue_may_exist(key->queue_id))
 		return CREATION_NO_QUEUE;
 
 	return CREATION_LOCKED;

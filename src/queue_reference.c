@@ -39,14 +39,15 @@
 #include "queue_reference.h"
 
 PG_FUNCTION_INFO_V1(qs_lock_deleted_queue);
+PG_FUNCTION_INFO_V1(qs_lock_references);
 
-static void
-lock_queue(int32 queue_id, LOCKMODE mode)
+static bool
+lock_queue(int32 queue_id, LOCKMODE mode, bool dont_wait)
 {
 	LOCKTAG		tag;
 
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, qs_catalog()->queue, (uint32) queue_id, 0);
-	(void) LockAcquire(&tag, mode, false, false);
+	return LockAcquire(&tag, mode, false, dont_wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 static bool
@@ -127,7 +128,7 @@ qs_reference_queue(Relation referencing, int32 queue_id)
 	Relation	pkey;
 	bool		exists;
 
-	lock_queue(queue_id, AccessShareLock);
+	(void) lock_queue(queue_id, AccessShareLock, false);
 
 	pkey_oid = qs_catalog()->queue_pkey;
 	queue = table_open(qs_catalog()->queue, AccessShareLock);
@@ -157,6 +158,41 @@ qs_reference_queue(Relation referencing, int32 queue_id)
 	}
 }
 
+bool
+qs_try_reference_queue(int32 queue_id)
+{
+	return lock_queue(queue_id, AccessShareLock, true);
+}
+
+bool
+qs_queue_may_exist(int32 queue_id)
+{
+	Oid			pkey_oid = qs_catalog()->queue_pkey;
+	Relation	queue = table_open(qs_catalog()->queue, AccessShareLock);
+	Relation	pkey = index_open(pkey_oid, AccessShareLock);
+	SnapshotData dirty;
+	bool		may_exist;
+
+	/* A dirty snapshot sees both ends of a row that is just being updated. */
+	InitDirtySnapshot(dirty);
+	may_exist = queue_exists(queue, pkey, queue_id, &dirty) ||
+		RelationGetNumberOfBlocks(queue) == 0;
+	index_close(pkey, AccessShareLock);
+	table_close(queue, AccessShareLock);
+
+	return may_exist;
+}
+
+bool
+qs_deleted_queue(int32 queue_id)
+{
+	LOCKTAG		tag;
+
+	/* Whoever deletes a queue has this lock until his transaction ends. */
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, qs_catalog()->queue, (uint32) queue_id, 0);
+	return qs_lock_held_by_me(&tag, AccessExclusiveLock) && !qs_queue_may_exist(queue_id);
+}
+
 /*
  * lock_deleted_queue(): BEFORE DELETE FOR EACH ROW on queue.
  *
@@ -184,7 +220,21 @@ qs_lock_deleted_queue(PG_FUNCTION_ARGS)
 							SPI_fnumber(RelationGetDescr(trigger->tg_relation), "queue_id"),
 							RelationGetDescr(trigger->tg_relation), &isnull);
 	if (!isnull)
-		lock_queue(DatumGetInt32(queue_id), AccessExclusiveLock);
+		(void) lock_queue(DatumGetInt32(queue_id), AccessExclusiveLock, false);
 
 	return PointerGetDatum(trigger->tg_trigtuple);
+}
+
+/*
+ * lock_references(queue_id integer)
+ *
+ * For drop_queue(), which has to look at the queue's messages before it
+ * deletes the queue: waits and keeps away like the trigger above, until the
+ * (sub)transaction ends.
+ */
+Datum
+qs_lock_references(PG_FUNCTION_ARGS)
+{
+	(void) lock_queue(PG_GETARG_INT32(0), AccessExclusiveLock, false);
+	PG_RETURN_VOID();
 }

@@ -21,4 +21,19 @@
  */
 extern void qs_reference_queue(Relation referencing, int32 queue_id);
 
+/*
+ * The same without waiting and without a look at the queue: false if it is
+ * just being deleted.
+ */
+extern bool qs_try_reference_queue(int32 queue_id);
+
+/* Whether this transaction has deleted the queue. */
+extern bool qs_deleted_queue(int32 queue_id);
+
+/*
+ * Whether the queue is in the table, committed or not.  True also while no
+ * queue has ever been: a restore may load messages first.
+ */
+extern bool qs_queue_may_exist(int32 queue_id);
+
 #endif							/* QS_QUEUE_REFERENCE_H */

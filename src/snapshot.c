@@ -17,6 +17,7 @@
 #include "catalog.h"
 #include "reader.h"
 #include "state.h"
+#include "transaction.h"
 
 PG_FUNCTION_INFO_V1(qs_physical_state);
 PG_FUNCTION_INFO_V1(qs_logical_state);
@@ -99,12 +100,25 @@ static void
 return_state(FunctionCallInfo fcinfo, StateDepth depth)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Snapshot	snapshot;
 	AllState   *state;
 	Oid			priorities[PRIORITY_COUNT];
 	bool		isnull[MAX_COLUMNS] = {false};
 
 	InitMaterializedSRF(fcinfo, 0);
-	state = qs_read_state(GetActiveSnapshot(), depth);
+
+	/*
+	 * The snapshot of a cursor, or of a statement that calls enqueue(), is
+	 * older than this transaction's latest changes.  They are among the
+	 * changes that are not applied yet, so the messages must be read with
+	 * them.
+	 */
+	PushCopiedSnapshot(GetActiveSnapshot());
+	snapshot = GetActiveSnapshot();
+	snapshot->curcid = Max(snapshot->curcid, qs_command_after_changes());
+	state = qs_read_state(snapshot, depth);
+	PopActiveSnapshot();
+
 	memcpy(priorities, qs_catalog()->priority, sizeof(priorities));
 
 	for (int i = 0; i < state->queue_count; i++)

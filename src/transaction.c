@@ -26,6 +26,9 @@
 
 static DeltaStack deltas;
 
+/* The first command after the latest of them. */
+static CommandId command_after_changes = FirstCommandId;
+
 /*
  * Set between the application at PRE_COMMIT and the end of the transaction.
  * Callbacks of other modules may still write messages in that window.
@@ -55,6 +58,13 @@ qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
 	}
 
 	qs_delta_add(&deltas, nest_level, key, counter, amount);
+	command_after_changes = GetCurrentCommandId(false) + 1;
+}
+
+CommandId
+qs_command_after_changes(void)
+{
+	return command_after_changes;
 }
 
 const DeltaStack *
@@ -108,6 +118,7 @@ transaction_callback(XactEvent event, void *arg)
 		case XACT_EVENT_ABORT:
 			/* The memory belongs to TopTransactionContext, which goes now. */
 			deltas.top = NULL;
+			command_after_changes = FirstCommandId;
 			applied = false;
 			qs_pending_end_transaction();
 			break;

@@ -24,6 +24,9 @@ extern void qs_count(Counter counter, int32 queue_id, Priority priority,
 /* This transaction's changes that are not in the rollup yet, or NULL. */
 extern const DeltaStack *qs_unapplied_deltas(void);
 
+/* A snapshot of this command sees the messages behind all these changes. */
+extern CommandId qs_command_after_changes(void);
+
 /*
  * To be called after the last qs_count() of a trigger or function: applies
  * the changes right away if this transaction has already applied the rest

@@ -111,7 +111,8 @@ SELECT functions > 30 AS some, allowed FROM function_right;
 SELECT count(*) > 5 AS some, count(*) FILTER (WHERE has_table_privilege('regress_queue_nobody', c.oid,
 		'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')) AS allowed
 	FROM pg_class c WHERE c.relnamespace = 'queue_state'::regnamespace AND c.relkind = 'r';
--- pg_monitor has these functions and no other, and no table.
+-- pg_monitor has these functions and no other, and of the tables the pending
+-- rows, to count them.
 SELECT p.oid::regprocedure FROM pg_proc p
 	WHERE p.pronamespace = 'queue_state'::regnamespace
 		AND has_function_privilege('pg_monitor', p.oid, 'EXECUTE')

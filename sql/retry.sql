@@ -4,7 +4,7 @@
 -- A lease is held while the row is IN_FLIGHT under the caller's receipt
 -- handle and available_after is still to come; each function judges it by
 -- one clock reading, after locking the row.  Without a lease they change
--- nothing and return false, so a repeated call is harmless.
+-- nothing and return false, so a repeated call is harmless; NULL names no lease.
 --
 
 -- The caller has locked the messages.  A dead letter with the id of a message
@@ -67,8 +67,6 @@ DECLARE
 	wait		interval;
 	due			timestamptz;
 BEGIN
-	PERFORM queue_state.check_given('id', nack.id IS NOT NULL);
-	PERFORM queue_state.check_given('receipt_handle', nack.receipt_handle IS NOT NULL);
 	IF nack.delay IS NOT NULL THEN
 		PERFORM queue_state.check_duration('delay', nack.delay, '0 seconds', '30 days');
 	END IF;
@@ -122,7 +120,7 @@ delay: how long it waits, 0 to 30 days; 0 makes it READY at once; NULL takes a r
 error: kept in last_error; NULL keeps what is there
 returns true if the lease was held, false if it was not (late, repeated, or an earlier delivery''s)
 If the attempts are used up the message becomes a dead letter at once.
-errors: 22004 id or receipt_handle is NULL, 22023 delay out of range';
+errors: 22023 delay out of range';
 
 CREATE FUNCTION queue_state.reject(id uuid, receipt_handle uuid, error text DEFAULT NULL)
 RETURNS boolean
@@ -135,9 +133,6 @@ DECLARE
 	lease_end	timestamptz;
 	judged_at	timestamptz;
 BEGIN
-	PERFORM queue_state.check_given('id', reject.id IS NOT NULL);
-	PERFORM queue_state.check_given('receipt_handle', reject.receipt_handle IS NOT NULL);
-
 	SELECT m.available_after INTO lease_end
 		FROM queue_state.queue_message m
 		WHERE m.id = reject.id
@@ -157,5 +152,4 @@ COMMENT ON FUNCTION queue_state.reject(uuid, uuid, text) IS
 'gives a leased message up: it becomes a dead letter at once, whatever attempts are left.
 id, receipt_handle: as delivered
 error: kept in last_error; NULL keeps what is there
-returns true if the lease was held, false if it was not (late, repeated, or an earlier delivery''s)
-errors: 22004 id or receipt_handle is NULL';
+returns true if the lease was held, false if it was not (late, repeated, or an earlier delivery''s); no errors';

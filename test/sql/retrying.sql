@@ -132,19 +132,14 @@ SELECT receipt_handle FROM queue_state.dequeue('retried') \gset
 SELECT queue_state.nack(:'id', :'receipt_handle');
 SELECT state FROM queue_state.queue_message WHERE id = :'id';
 
--- Arguments out of range, and missing ones.
+-- Arguments out of range.
 SELECT queue_state.nack(:'id', :'receipt_handle', '-1 seconds');
 \echo :LAST_ERROR_SQLSTATE
 SELECT queue_state.nack(:'id', :'receipt_handle', '30 days 1 second');
 \echo :LAST_ERROR_SQLSTATE
-SELECT queue_state.nack(NULL, :'receipt_handle');
-\echo :LAST_ERROR_SQLSTATE
-SELECT queue_state.nack(:'id', NULL);
-\echo :LAST_ERROR_SQLSTATE
-SELECT queue_state.reject(NULL, :'receipt_handle');
-\echo :LAST_ERROR_SQLSTATE
-SELECT queue_state.reject(:'id', NULL);
-\echo :LAST_ERROR_SQLSTATE
+-- NULL names no lease.
+SELECT queue_state.nack(NULL, :'receipt_handle') AS nack, queue_state.nack(:'id', NULL) AS nack,
+	   queue_state.reject(NULL, :'receipt_handle') AS reject, queue_state.reject(:'id', NULL) AS reject;
 
 -- A dead letter is one event, a message given back is none.
 SELECT sum(dead_lettered_total) AS dead_lettered, sum(dead_letters) AS dead_letters,

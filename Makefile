@@ -115,6 +115,8 @@ clean-here:
 	rm -f $(EXTENSION)--*.sql $(EXTENSION)--*.sql.new $(MODULE_big).so src/*.o src/*.bc
 	rm -rf test/unit/build results regression.diffs regression.out test/results \
 		test/regression.diffs test/regression.out output_iso tmp_check tmp_check_iso
+	test ! -L .test || rm -rf "$$(readlink .test)"
+	rm -rf .test
 
 .PHONY: all install uninstall installcheck clean clean-here help run test unit \
 	lint format bench bench-quick soak collector install-collector \

@@ -56,8 +56,8 @@ cluster_stop()
 	local directory=$1 mode=${2:-fast}
 
 	if [ -s "$directory/data/postmaster.pid" ]; then
-		as_user "$(server_programs)/pg_ctl" stop --wait --silent --mode "$mode" \
-			--pgdata "$directory/data" || true
+		as_user "$(server_programs)/pg_ctl" stop --wait --timeout 30 --silent \
+			--mode "$mode" --pgdata "$directory/data" || true
 	fi
 	if [ -s "$directory/socket" ]; then
 		rm -rf "$(cat "$directory/socket")"

@@ -5,6 +5,8 @@ import math
 
 def percentile(values, percent):
 	"""The smallest value that at least this many percent are not above."""
+	if not values:
+		return math.nan
 	ordered = sorted(values)
 	return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1]
 
@@ -17,6 +19,14 @@ def median(values):
 	return (ordered[middle - 1] + ordered[middle]) / 2
 
 
+def number(value, digits=2):
+	if math.isnan(value):
+		return '–'
+	if math.isinf(value):
+		return '∞'
+	return '%.*f' % (digits, value)
+
+
 class Spread:
 	"""The median of some values, and how far they go to both sides."""
 
@@ -27,9 +37,10 @@ class Spread:
 		self.high = max(self.values)
 
 	def text(self, digits=2):
-		return '%.*f (%.*f–%.*f)' % (digits, self.median, digits, self.low, digits, self.high)
+		return '%s (%s–%s)' % (number(self.median, digits), number(self.low, digits),
+							   number(self.high, digits))
 
 
 def ratios(figures, baselines):
 	"""Round by round, so that what slows the machine for a while slows both."""
-	return Spread([f / b if b > 0 else math.nan for f, b in zip(figures, baselines)])
+	return Spread([f / b if b > 0 else math.inf for f, b in zip(figures, baselines)])

@@ -6,7 +6,8 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <time.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "clock.h"
 
@@ -26,11 +27,13 @@ static void *
 run_worker(void *argument)
 {
 	struct worker *worker = argument;
+	uint64_t	one = 1;
 
 	pthread_setname_np(pthread_self(), worker->name);
 	beat(worker);
 	worker->run(worker, worker->context);
-	atomic_store(&worker->ended, true);
+	/* Cannot fail: the counter is 0. */
+	(void) !write(worker->end_fd, &one, sizeof(one));
 	return NULL;
 }
 
@@ -38,34 +41,39 @@ int
 worker_start(struct worker *worker, const char *name, int stop_fd,
 			 void (*run) (struct worker *worker, void *context), void *context)
 {
+	int			result;
+
 	worker->name = name;
 	worker->stop_fd = stop_fd;
 	worker->run = run;
 	worker->context = context;
 	worker->on_quiet = NULL;
-	atomic_init(&worker->ended, false);
 	atomic_init(&worker->heartbeat_ms, clock_ms());
-	return pthread_create(&worker->thread, NULL, run_worker, worker);
+	worker->end_fd = eventfd(0, EFD_CLOEXEC);
+	if (worker->end_fd < 0)
+		return errno;
+	result = pthread_create(&worker->thread, NULL, run_worker, worker);
+	if (result != 0)
+		close(worker->end_fd);
+	return result;
 }
 
 bool
 worker_join(struct worker *worker, int64_t deadline_ms)
 {
+	struct pollfd end = {.fd = worker->end_fd, .events = POLLIN};
 	int64_t		left = deadline_ms - clock_ms();
-	struct timespec until;
+	int			ended;
 
-	if (left < 0)
-		left = 0;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += left / 1000;
-	until.tv_nsec += left % 1000 * 1000000;
-	if (until.tv_nsec >= 1000000000)
-	{
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
-	return pthread_clockjoin_np(worker->thread, NULL, CLOCK_MONOTONIC,
-								&until) == 0;
+	do
+		ended = poll(&end, 1, left < 0 ? 0 : (int) left);
+	while (ended < 0 && errno == EINTR);
+	if (ended <= 0)
+		return false;
+	/* It has left its run function: this cannot take long. */
+	pthread_join(worker->thread, NULL);
+	close(worker->end_fd);
+	return true;
 }
 
 enum worker_wake

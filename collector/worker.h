@@ -20,7 +20,7 @@ struct worker
 	const char *name;			/* at most 15 bytes, shown by ps and gdb */
 	int			stop_fd;		/* becomes readable once, and stays so */
 	atomic_int_fast64_t heartbeat_ms;
-	atomic_bool ended;
+	int			end_fd;			/* readable once run() has returned */
 	pthread_t	thread;
 	void		(*run) (struct worker *worker, void *context);
 	void	   *context;

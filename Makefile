@@ -37,14 +37,16 @@ ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec))
 # not expected results, from the output directory.
 REGRESS_OPTS   = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION_OPTS = --load-extension=$(EXTENSION) \
-	$(if $(filter 14 15,$(MAJORVERSION)),--outputdir=test,--inputdir=test)
+	$(if $(filter 14 15,$(MAJORVERSION)),--outputdir=test,--inputdir=test --expecteddir=.)
 
 TAP_TESTS   = 1
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
 
 # Without a server's build files everything but the extension still works:
 # `make run` and `make test` install them first.
-PG_CONFIG ?= pg_config
+ifeq ($(PG_CONFIG),)
+override PG_CONFIG := pg_config
+endif
 PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
 .DEFAULT_GOAL := all
 

@@ -127,11 +127,13 @@ remove_work_directory()
 # which is set to the full path of one.  Says so when it needs to become root.
 build_and_install()
 {
+	local pg_config
+
 	# the make that called us has a job server and a level of its own
 	unset MAKEFLAGS MFLAGS MAKELEVEL
-	PG_CONFIG=$(find_pg_config) ||
+	pg_config=$(find_pg_config) ||
 		die "${PG_CONFIG:-pg_config} cannot build extensions; is the server's development package installed?"
-	export PG_CONFIG
+	export PG_CONFIG=$pg_config
 	make --silent --jobs=2 all || die 'the build failed'
 	if installed_is_current; then
 		return

@@ -1,9 +1,11 @@
 #-------------------------------------------------------------------------
 #
 # examples.pl
-#	  Runs the workers of docs/examples against the same work: what succeeds
-#	  is done once and acknowledged, what fails is retried and ends as a dead
-#	  letter, poison does so at once, and SIGTERM leaves no lease behind.
+#	  Runs what the documentation shows: the SQL of docs/sql.md and
+#	  docs/patterns.md, and the workers of docs/examples against the same work.
+#	  What succeeds is done once and acknowledged, what fails is retried and
+#	  ends as a dead letter, poison does so at once, and SIGTERM leaves no lease
+#	  behind.
 #
 #-------------------------------------------------------------------------
 
@@ -157,6 +159,35 @@ sub test_worker
 	value(q{SELECT queue_state.update_queue('orders', max_delivery_attempts => 2)});
 	verify_is_exact($node, "$name: the rollup is exact");
 }
+
+# The SQL blocks of a page, in one session from top to bottom.
+sub test_page
+{
+	my ($page) = @_;
+	my $text     = slurp_file("$FindBin::Bin/../../docs/$page.md");
+	my $database = "docs_$page";
+
+	value("CREATE DATABASE $database");
+	$node->safe_psql($database, 'CREATE EXTENSION queue_state');
+	my $sql = join('', $text =~ /^```sql\n(.*?)^```$/msg);
+	my ($status, $out, $err) = $node->psql($database, $sql, extra_params => [ '-v', 'ON_ERROR_STOP=1' ]);
+	is("$status:$err", '0:', "$page.md: its SQL runs");
+	verify_is_exact($node, "$page.md: the rollup is exact", $database);
+	return ($text, $out);
+}
+
+my ($reference) = test_page('sql');
+foreach my $function (
+	split /\n/, value(q{
+		SELECT DISTINCT proname FROM pg_proc
+		WHERE pronamespace = 'queue_state'::regnamespace
+			AND obj_description(oid, 'pg_proc') !~ '^(internal|trigger):'
+		ORDER BY 1}))
+{
+	like($reference, qr/^### (.*, )?\Q$function\E(,.*)?$/m, "sql.md: describes $function()");
+}
+my (undef, $patterns) = test_page('patterns');
+like($patterns, qr/"original-enqueued-at": "[0-9T:.-]+Z"/, 'patterns.md: shows the headers after a redrive');
 
 test_worker('psql',   psql_worker());
 test_worker('Python', python_worker());

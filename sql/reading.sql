@@ -197,7 +197,9 @@ AS $$
 DECLARE
 	this_queue_id integer;
 BEGIN
-	SELECT q.queue_id INTO this_queue_id FROM queue_state.queue AS q WHERE q.name = rebuild.queue;
+	-- Nobody may drop the queue meanwhile: the correction would outlive it.
+	SELECT q.queue_id INTO this_queue_id FROM queue_state.queue AS q
+	WHERE q.name = rebuild.queue FOR KEY SHARE;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'queue "%" does not exist', queue
 			USING ERRCODE = 'undefined_object',

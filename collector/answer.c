@@ -41,7 +41,7 @@ static bool gzip_key_made;
  * made.  recent_lock guards them, and is held while an answer is made, so that a
  * crowd of clients waits for one and does not make as many.
  */
-#define RECENT_NS (INT64_C(20) * 1000000)
+#define RECENT_NS (INT64_C(5) * 1000000)
 
 typedef struct Recent
 {

@@ -78,17 +78,27 @@ sub mix_messages
 	return;
 }
 
-# { table => all of its rows as one text, state => what physical_state() says }
+# { table => all of its rows as one text, state => what physical_state() says,
+# columns => { table => those that were read } }.  With the result of an
+# earlier call, the columns of that time: an upgrade may add others.
 sub queue_contents
 {
-	my ($node, $database) = @_;
+	my ($node, $database, $earlier) = @_;
 	my %contents;
 
 	foreach my $table (
 		qw(queue queue_message queue_dead_letter_message inbox))
 	{
+		my $columns =
+			$earlier
+		  ? $earlier->{columns}{$table}
+		  : $node->safe_psql($database, <<"END_OF_SQL");
+SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+	WHERE attrelid = 'queue_state.$table'::regclass AND attnum > 0 AND NOT attisdropped
+END_OF_SQL
+		$contents{columns}{$table} = $columns;
 		$contents{$table} = $node->safe_psql($database,
-			"SELECT t FROM queue_state.$table AS t ORDER BY t::text COLLATE \"C\"");
+			"SELECT row FROM (SELECT ROW ($columns)::text FROM queue_state.$table) AS r (row) ORDER BY row COLLATE \"C\"");
 	}
 	$contents{state} = $node->safe_psql($database,
 		'SELECT * FROM queue_state.physical_state() ORDER BY queue_id, priority');

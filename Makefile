@@ -33,11 +33,10 @@ PG_CFLAGS   = -std=c11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-com
 REGRESS   = $(patsubst test/sql/%.sql,%,$(sort $(wildcard test/sql/*.sql)))
 ISOLATION = $(patsubst test/specs/%.spec,%,$(sort $(wildcard test/specs/*.spec)))
 # Expected results are in expected/ for both.  pg_regress looks there first
-# whatever the input directory is; its isolation twin on 15 takes specs, but
-# not expected results, from the output directory.
+# whatever the input directory is; its isolation twin takes specs, but not
+# expected results, from the output directory.
 REGRESS_OPTS   = --inputdir=test --load-extension=$(EXTENSION)
-ISOLATION_OPTS = --load-extension=$(EXTENSION) \
-	$(if $(filter 14 15,$(MAJORVERSION)),--outputdir=test,--inputdir=test --expecteddir=.)
+ISOLATION_OPTS = --load-extension=$(EXTENSION) --outputdir=test
 
 TAP_TESTS   = 1
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))

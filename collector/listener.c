@@ -55,7 +55,7 @@ listener_parse(const char *address, char *host, size_t host_size,
 		return false;
 	memcpy(host, start, (size_t) (end - start));
 	host[end - start] = '\0';
-	strcpy(port, colon + 1);
+	memcpy(port, colon + 1, strlen(colon + 1) + 1);
 	return true;
 }
 

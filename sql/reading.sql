@@ -50,14 +50,15 @@ COMMENT ON FUNCTION queue_state.rollup_by_shard() IS
 'internal: the contributions to every shard (its row, its pending rows, this transaction''s changes), to be summed up';
 
 -- Every counter of every shard twice: as recorded, and as the message tables
--- say, in the snapshot of the calling query.
+-- say, in the snapshot of the calling query.  With row_security off, a policy
+-- that would hide messages from it is an error and not drift.
 CREATE FUNCTION queue_state.counters_by_shard(
 		only_queue_id integer,
 		OUT queue_id integer, OUT priority queue_state.message_priority, OUT shard smallint,
 		OUT counter text, OUT recorded bigint, OUT actual bigint)
 	RETURNS SETOF record
 	LANGUAGE sql STABLE PARALLEL RESTRICTED
-	SET search_path = pg_catalog, pg_temp
+	SET search_path = pg_catalog, pg_temp SET row_security = off
 AS $$
 	SELECT s.queue_id, s.priority, s.shard, c.counter,
 		   coalesce(sum(c.value) FILTER (WHERE s.is_recorded), 0)::bigint,

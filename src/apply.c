@@ -86,6 +86,18 @@ gains_messages(const Counters *change)
 	return false;
 }
 
+static bool
+has_pending(Rollup *rollup, const ShardKey *key)
+{
+	IndexScanDesc scan = qs_rollup_begin_pending_scan(rollup, key);
+	bool		found = index_getnext_slot(scan, ForwardScanDirection, rollup->pending_slot);
+
+	index_endscan(scan);
+	ExecClearTuple(rollup->pending_slot);
+
+	return found;
+}
+
 /*
  * The shard row was not found: makes it, with the change and the pending rows
  * in it.
@@ -105,10 +117,12 @@ create_shard(Rollup *rollup, const Delta *delta)
 
 			/*
 			 * If this transaction has dropped the queue, its counters are
-			 * gone and there is nothing left to take from them.  A gain means
-			 * that messages are restored before their queue: it waits.
+			 * gone and there is nothing left to take from them.  Otherwise
+			 * messages are restored before their queue, and wait for it.
 			 */
-			return gains_messages(&delta->change) ? OUTCOME_BUSY : OUTCOME_DONE;
+			if (gains_messages(&delta->change) || has_pending(rollup, &delta->key))
+				return OUTCOME_BUSY;
+			return OUTCOME_DONE;
 		case CREATION_LOCKED:
 			break;
 	}

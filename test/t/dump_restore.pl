@@ -141,7 +141,12 @@ SELECT priority, ready, dead_letters FROM queue_state.physical_state() WHERE que
 END_OF_SQL
 
 $target = new_database('CREATE EXTENSION queue_state');
-$node->safe_psql($target, "$load_message; $load_dead_letter; $load_message; $load_queue");
+$node->safe_psql($target, "$load_message; $load_dead_letter; $load_message");
+$node->safe_psql($target, "$load_message RETURNING id")
+  =~ /^(\S+)$/ or die 'no id';
+$node->safe_psql($target, "DELETE FROM queue_state.queue_message WHERE id = '$1'");
+verify_is_exact($node, 'messages before their queue: exact without it', $target);
+$node->safe_psql($target, $load_queue);
 is($node->safe_psql($target, $late_state), "HIGH|0|0\nMEDIUM|2|0\nLOW|0|1",
 	'messages before their queue: counted');
 verify_is_exact($node, 'messages before their queue: exact', $target);

@@ -169,4 +169,45 @@ ok( poll_until(
 is($node->safe_psql('postgres', $books), 't|t|t', 'and the books are right');
 verify_is_exact($node);
 
+# A thousand dead letters go back while consumers are at work.
+my $consume = q{
+	WITH delivered AS MATERIALIZED (SELECT * FROM queue_state.dequeue('redriven', 20)),
+		 noted AS (INSERT INTO seen SELECT id, delivery_attempts FROM delivered)
+	SELECT queue_state.acknowledge_batch(array_agg(id), array_agg(receipt_handle)) FROM delivered;
+};
+$node->safe_psql(
+	'postgres', q{
+	CREATE TABLE seen (id uuid, delivery_attempts integer);
+	SELECT queue_state.create_queue('redriven', max_delivery_attempts => 1);
+	SELECT count(*) FROM queue_state.enqueue_batch('redriven',
+		ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 1000) i));
+	SELECT count(queue_state.reject(id, receipt_handle)) FROM queue_state.dequeue('redriven', 1000)});
+$node->pgbench(
+	'-n -c 6 -j 2 -t 50',
+	0,
+	[qr/processed: 300\/300/],
+	[qr/^$/],
+	'redrive beside consumers',
+	{
+		'redrive_hundred@1' => q{SELECT queue_state.redrive_dead_letters('redriven', 100);},
+		'consume_redriven@4' => $consume,
+	});
+$node->safe_psql('postgres', q{SELECT queue_state.redrive_dead_letters('redriven')});
+ok( poll_until(
+		sub {
+			$node->safe_psql('postgres', $consume);
+			$node->safe_psql('postgres', 'SELECT count(*) FROM queue_state.queue_message') eq '0';
+		}),
+	'all are worked off');
+is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id), min(delivery_attempts), max(delivery_attempts) FROM seen'),
+	'1000|1000|1|1', 'each is delivered once, as its first attempt');
+is( $node->safe_psql(
+		'postgres', q{
+		SELECT sum(enqueued_total), sum(dead_lettered_total), sum(dead_letter_redriven_total),
+			   sum(acknowledged_total), sum(dead_letters)
+		FROM queue_state.snapshot() WHERE queue_name = 'redriven'}),
+	'1000|1000|1000|1000|0',
+	'and counted once');
+verify_is_exact($node);
+
 done_testing();

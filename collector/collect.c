@@ -65,6 +65,7 @@ struct collector
 	struct reading_extension extension;
 	int64_t		tick_ms;		/* when the last refresh was due */
 	int64_t		fence_ms;		/* when the lease counts as lost; leader only */
+	int64_t		read_ms;		/* when the current snapshot was asked for */
 	int64_t		looked_ms;		/* when the session was last seen alive */
 	bool		stale;			/* it was out of sight for too long */
 	bool		stood_by;		/* said once that another one leads */
@@ -114,13 +115,22 @@ refresh_budget(const struct options *options)
 /* --- the watch over the session --- */
 
 static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What bounds the time for which the current snapshot is served. */
+static int64_t
 serve_until(const struct collector *collector)
 {
-	int64_t		look_ms = collector->looked_ms + LOOK_LIMIT_MS;
+	int64_t		age_ms = collector->read_ms +
+		collector->options->collector_snapshot_max_age;
 
-	if (!collector->options->lease_enabled || collector->fence_ms < look_ms)
-		return collector->fence_ms;
-	return look_ms;
+	if (!collector->options->lease_enabled)
+		return age_ms;
+	return earlier(age_ms, earlier(collector->fence_ms,
+								   collector->looked_ms + LOOK_LIMIT_MS));
 }
 
 /* The session was looked at and lives; worker_wait() calls this as it waits. */
@@ -344,6 +354,7 @@ struct outcome
 	enum lease_event event;
 	LossReason	loss;			/* of LEASE_LOST */
 	FailureReason reason;		/* of LEASE_REFRESH_FAILED */
+	bool		no_memory;		/* it failed in this process, not over there */
 	char		text[512];
 };
 
@@ -384,8 +395,7 @@ confirm_lease(struct collector *collector, int64_t deadline_ms,
 								 &lease))
 			return fail_by_error(collector, outcome);
 		collector->fence_ms = database_sent_ms(collector->database) +
-			(collector->options->lease_enabled ? collector->options->lease_fence :
-			 collector->options->collector_snapshot_max_age);
+			collector->options->lease_fence;
 		if (clock_ms() - collector->looked_ms > LOOK_LIMIT_MS)
 			collector->stale = true;
 	} while (collector->stale);
@@ -445,10 +455,11 @@ static bool
 fail_by_result(SnapshotResult result, struct outcome *outcome)
 {
 	outcome->event = LEASE_REFRESH_FAILED;
-	outcome->reason = result == SNAPSHOT_NO_MEMORY ? FAILURE_RESOURCE :
+	outcome->no_memory = result == SNAPSHOT_NO_MEMORY;
+	outcome->reason = outcome->no_memory ? FAILURE_RESOURCE :
 		FAILURE_NEGATIVE_COUNT;
 	snprintf(outcome->text, sizeof(outcome->text), "%s",
-			 result == SNAPSHOT_NO_MEMORY ? "out of memory" :
+			 outcome->no_memory ? "out of memory" :
 			 "the reading is not one row for each queue and priority");
 	return false;
 }
@@ -476,6 +487,9 @@ read_snapshot(struct collector *collector, int64_t deadline_ms,
 						  &outcome->reason, outcome->text, sizeof(outcome->text)))
 	{
 		outcome->event = LEASE_REFRESH_FAILED;
+		outcome->no_memory = outcome->reason == FAILURE_RESOURCE &&
+			database_is_connected(collector->database) &&
+			database_last_error(collector->database)->sqlstate[0] == '\0';
 		snapshot_release(snapshot);
 		return NULL;
 	}
@@ -529,6 +543,7 @@ refresh_steps(struct collector *collector, struct outcome *outcome)
 		snapshot_release(snapshot);
 		return false;
 	}
+	collector->read_ms = snapshot_info(snapshot)->sent_boottime_ns / 1000000;
 	snapshot_publish(snapshot, serve_until(collector) * 1000000);
 	return true;
 }
@@ -563,6 +578,13 @@ refresh(struct collector *collector)
 		log_complaint(&collector->failing, LOG_LEVEL_ERROR, "a refresh failed",
 					  outcome.text,
 					  database_last_error(collector->database)->hint);
+
+		/*
+		 * The lease is ours and the database is well: the snapshot there is
+		 * goes on being served, for as long as its age allows.
+		 */
+		if (outcome.no_memory)
+			outcome.event = LEASE_REFRESHED;
 	}
 	return outcome;
 }
@@ -583,13 +605,13 @@ wait_for_tick(struct collector *collector)
 	collector->tick_ms += interval_ms *
 		((now_ms - collector->tick_ms) / interval_ms + 1);
 	due_ms = collector->tick_ms;
-	if (collector->options->lease_enabled && due_ms > collector->fence_ms)
-		due_ms = collector->fence_ms;
+	if (collector->options->lease_enabled)
+		due_ms = earlier(due_ms, collector->fence_ms);
 
 	/* After a freeze the lock is confirmed at once, not at the next tick. */
 	do
-		wake = database_idle(collector->database, due_ms < clock_ms() + LOOK_LIMIT_MS / 4 ?
-							 due_ms : clock_ms() + LOOK_LIMIT_MS / 4);
+		wake = database_idle(collector->database,
+							 earlier(due_ms, clock_ms() + LOOK_LIMIT_MS / 4));
 	while (wake == WORKER_DUE && clock_ms() < due_ms && !collector->stale);
 
 	switch (wake)

@@ -549,7 +549,8 @@ send_statement(struct database *database, const char *sql, int64_t deadline_ms)
 
 /*
  * Reads all results of the statement.  *failed tells that the server reported
- * an error and the session goes on; false that the session cannot be used.
+ * an error, or that a row was refused, and that the session goes on; false
+ * that the session cannot be used.
  */
 static bool
 read_results(struct database *database, int64_t deadline_ms,
@@ -558,7 +559,6 @@ read_results(struct database *database, int64_t deadline_ms,
 	for (;;)
 	{
 		PGresult   *result;
-		bool		wanted = true;
 
 		while (PQisBusy(database->conn))
 		{
@@ -582,27 +582,28 @@ read_results(struct database *database, int64_t deadline_ms,
 		switch (PQresultStatus(result))
 		{
 			case PGRES_SINGLE_TUPLE:
-				if (on_row != NULL)
+				if (on_row != NULL && !*failed)
 				{
 					struct database_row row = {result};
 
-					wanted = on_row(&row, context);
+					if (!on_row(&row, context))
+					{
+						set_error(database, FAILURE_OTHER, "the result was refused");
+						*failed = true;
+					}
 				}
 				break;
 			case PGRES_TUPLES_OK:
 			case PGRES_COMMAND_OK:
 				break;
 			default:
-				set_server_error(database, result);
+				/* After a refused row its reason is the one to tell. */
+				if (!*failed)
+					set_server_error(database, result);
 				*failed = true;
 				break;
 		}
 		PQclear(result);
-		if (!wanted)
-		{
-			set_error(database, FAILURE_OTHER, "the result was refused");
-			return false;
-		}
 	}
 }
 

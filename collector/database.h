@@ -64,10 +64,10 @@ extern int	database_backend_pid(const struct database *database);
 
 /*
  * Runs one statement and calls `on_row` (may be NULL) for each row as it
- * arrives.  A callback that returns false ends the statement as a failure of
- * the caller's; the session is closed then.  It is closed as well when the
- * deadline passes or the process is to stop, because an unfinished statement
- * must not have another one queued behind it.
+ * arrives.  After a callback that returned false the rest is read over, and the
+ * call fails.  The session is closed when the deadline passes or the process is
+ * to stop, because an unfinished statement must not have another one queued
+ * behind it.
  */
 extern bool database_run(struct database *database, const char *sql,
 						 int64_t deadline_ms, database_row_callback on_row,

@@ -89,7 +89,7 @@ static const struct option_row rows[] =
 	"queues exported, the oldest first; the rest are counted as dropped"},
 	{"collector.snapshot-max-age", OPTION_DURATION, FIELD(collector_snapshot_max_age), "45s",
 		100, DAY, NULL,
-	"without a lease: age at which a snapshot is no longer exported"},
+	"age at which a snapshot is no longer exported, whatever keeps it from being replaced"},
 	{"collector.on-failure", OPTION_CHOICE, FIELD(collector_on_failure), "exit",
 		0, 0, on_failure_choices,
 	"what a leader does whose refresh failed: end with status 75, or stay as a standby"},
@@ -551,7 +551,7 @@ check_contradictions(struct parse *parse)
 				 "lease.retry-interval must be less than five sixths of lease.fence, "
 				 "or the server would end an idle standby's session");
 	}
-	else if (options->collector_interval >= options->collector_snapshot_max_age)
+	if (options->collector_interval >= options->collector_snapshot_max_age)
 		fail(parse, EXIT_CODE_CONFIG,
 			 "collector.interval must be less than collector.snapshot-max-age, "
 			 "or series would disappear between two refreshes");

@@ -64,7 +64,8 @@ extern bool reading_count_pending(struct database *database,
 
 /*
  * Adds every row of queue_state.snapshot() to `snapshot`.  When a row is
- * refused, *reason and `text` say why and the session is closed.
+ * refused, *reason and `text` say why.  FAILURE_RESOURCE with the session still
+ * connected and no SQLSTATE means that memory ran out here, not in the server.
  */
 extern bool reading_snapshot(struct database *database, int64_t deadline_ms,
 							 Snapshot *snapshot, FailureReason *reason,

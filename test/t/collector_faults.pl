@@ -198,6 +198,26 @@ foreach my $case (
 	is($collector->stop, 0, 'it ends');
 }
 
+# No memory for a new snapshot: the old one stays, and so does the lease.
+
+{
+	my $collector = start_leader('starved', '--collector.snapshot-max-age=60s');
+	my $size = slurp_file('/proc/' . $collector->pid . '/status') =~ /^VmData:\s+(\d+) kB/m ? $1 : 0;
+	system_or_bail('prlimit', '--pid', $collector->pid, '--data=' . ($size + 1024) * 1024);
+	replace_snapshot("SELECT q, 'queue' || q, p, 1, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0 "
+		  . "FROM generate_series(1, 3000) q, unnest('{HIGH,MEDIUM,LOW}'::text[]) p");
+	ok(poll_until(sub { failures($collector, 'resource') >= 2 }, 20), 'no memory: counted as resource');
+	my $metrics = $collector->metrics;
+	is($metrics->{queue_state_snapshot_queues}, 1, 'no memory: the old snapshot is still served');
+	is($metrics->{queue_state_collector_leader}, 1, 'no memory: it still leads');
+	restore_snapshot();
+	my $collections = $metrics->{'queue_state_collection_duration_seconds_count{outcome="success"}'};
+	ok(poll_until(sub {
+			$collector->metrics->{'queue_state_collection_duration_seconds_count{outcome="success"}'} > $collections + 1;
+		}, 20), 'no memory: refreshes succeed again when there is less to read');
+	is($collector->stop, 0, 'it ends');
+}
+
 # Event totals that go back, as after a restore
 
 {

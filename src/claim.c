@@ -25,6 +25,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "port/pg_bswap.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -270,7 +271,7 @@ start_scan(ClaimState *state, Priority priority, Order order,
 		ScanKeyEntryInitialize(&row_key[1], SK_ROW_MEMBER | SK_ROW_END,
 							   INDEX_COLUMN_ID, BTGreaterEqualStrategyNumber,
 							   InvalidOid, InvalidOid, F_UUID_CMP,
-							   UUIDPGetDatum(&from->id));
+							   PointerGetDatum(from->tie));
 		memset(&key[count], 0, sizeof(ScanKeyData));
 		key[count].sk_flags = SK_ROW_HEADER;
 		key[count].sk_attno = INDEX_COLUMN_TIME;
@@ -294,13 +295,20 @@ read_entry(const ClaimState *state, Order order, IndexScanDesc scan,
 	position->time = DatumGetTimestampTz(value);
 	if (order == ORDER_ELAPSED)
 	{
-		memset(&position->id, 0, sizeof(position->id));
+		uint32		block = ItemPointerGetBlockNumber(&scan->xs_heaptid);
+		uint16		offset = ItemPointerGetOffsetNumber(&scan->xs_heaptid);
+
+		block = pg_hton32(block);
+		offset = pg_hton16(offset);
+		memset(position->tie, 0, UUID_LEN);
+		memcpy(position->tie, &block, sizeof(block));
+		memcpy(position->tie + sizeof(block), &offset, sizeof(offset));
 		*expired = false;
 		return;
 	}
 	value = index_getattr(scan->xs_itup, INDEX_COLUMN_ID, scan->xs_itupdesc,
 						  &isnull);
-	position->id = *DatumGetUUIDP(value);
+	memcpy(position->tie, DatumGetUUIDP(value)->data, UUID_LEN);
 	value = index_getattr(scan->xs_itup, INDEX_COLUMN_EXPIRES_AT,
 						  scan->xs_itupdesc, &isnull);
 	*expired = DatumGetTimestampTz(value) <= state->now;
@@ -335,6 +343,13 @@ look_between(ClaimState *state, Priority priority, Order order,
 		read_entry(state, order, scan, &position, &expired);
 		if (until != NULL && qs_position_compare(&position, until) >= 0)
 			break;
+
+		/* The scan starts with all rows of that instant. */
+		if (qs_position_compare(&position, from) < 0)
+		{
+			entries_in_vain++;
+			continue;
+		}
 		if (expired)
 		{
 			entries_in_vain++;

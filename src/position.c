@@ -50,7 +50,7 @@ qs_position_compare(const Position *a, const Position *b)
 {
 	if (a->time != b->time)
 		return a->time < b->time ? -1 : 1;
-	return memcmp(a->id.data, b->id.data, UUID_LEN);
+	return memcmp(a->tie, b->tie, UUID_LEN);
 }
 
 static void

@@ -33,11 +33,16 @@ typedef enum Order
 
 #define ORDER_COUNT (ORDER_READY + 1)
 
-/* A place in an order; for ORDER_ELAPSED the id is not used. */
+/*
+ * A place in an order.  Many rows can elapse at the same instant: a batch that
+ * was leased or delayed together.  Among these the index has the order of
+ * their addresses, so for ORDER_ELAPSED the tie is broken by the address,
+ * most significant byte first and padded with zeroes.
+ */
 typedef struct Position
 {
 	TimestampTz time;
-	pg_uuid_t	id;
+	uint8		tie[UUID_LEN];	/* the id, or the address */
 } Position;
 
 /* What is remembered of one order of one queue and priority. */

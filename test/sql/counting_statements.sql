@@ -87,13 +87,6 @@ UPDATE queue_state.queue_message SET state = 'IN_FLIGHT' WHERE false;
 DELETE FROM queue_state.queue_message WHERE false;
 INSERT INTO queue_state.queue_message SELECT * FROM queue_state.queue_message WHERE false;
 INSERT INTO queue_state.queue_message (id, queue_id) VALUES (statements_id(1), :q1) ON CONFLICT DO NOTHING;
--- There and back in one transaction.
-BEGIN;
-UPDATE queue_state.queue_message SET state = 'IN_FLIGHT';
-UPDATE queue_state.queue_message SET state = 'READY';
-INSERT INTO queue_state.queue_message (id, queue_id) VALUES (statements_id(99), :q1);
-DELETE FROM queue_state.queue_message WHERE id = statements_id(99);
-COMMIT;
 SELECT statements_rows_changed();
 SELECT count(*) FROM queue_state.queue_priority_state_pending;
 -- But a row that does move writes its shard's row.

@@ -25,9 +25,7 @@ INSERT INTO queue_state.queue_dead_letter_message
 RESET session_replication_role;
 :state
 -- They are delivered, but a lease takes away from READY what was never added.
-BEGIN;
 SELECT id FROM queue_state.dequeue('drift');
-COMMIT;
 \echo :LAST_ERROR_SQLSTATE
 DELETE FROM queue_state.queue_message WHERE id = drift_id(1);
 DELETE FROM queue_state.queue_dead_letter_message;
@@ -65,18 +63,6 @@ SELECT queue_state.rebuild();
 DELETE FROM queue_state.queue_priority_state_shard WHERE queue_id = :q1;
 :state
 SELECT queue_state.rebuild();
-:state
-INSERT INTO queue_state.queue_priority_state_pending SELECT :q1, 'LOW', 9, -3, 4, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0;
-:state
-SELECT priority, ready, in_flight FROM queue_state.snapshot() WHERE queue_name = 'drift';
-\echo :LAST_ERROR_SQLSTATE
-SELECT priority, ready, in_flight FROM queue_state.logical_state() WHERE queue_name = 'drift';
-\echo :LAST_ERROR_SQLSTATE
-SELECT queue_state.fold_pending() > 0 AS folded;
-SELECT queue_state.rebuild();
-:state
-SELECT queue_state.fold_pending() >= 0 AS folded;
-SELECT count(*) FROM queue_state.queue_priority_state_pending;
 :state
 -- Event totals stay as they were.
 SELECT sum(enqueued_total) AS enqueued FROM queue_state.snapshot() WHERE queue_name = 'drift.2';
@@ -151,35 +137,6 @@ SELECT queue_state.rebuild('drift.3');
 \echo :LAST_ERROR_SQLSTATE
 SELECT queue_state.rebuild(NULL);
 \echo :LAST_ERROR_SQLSTATE
-SELECT queue_state.fold_pending(0);
-\echo :LAST_ERROR_SQLSTATE
-BEGIN READ ONLY;
-SELECT queue_state.fold_pending();
-ROLLBACK;
-\echo :LAST_ERROR_SQLSTATE
-
--- fold_pending() takes no more rows than it is told, and changes no sum.
-INSERT INTO queue_state.queue_message (id, queue_id) SELECT drift_id(n), :q1 FROM generate_series(0, 31) n;
-INSERT INTO queue_state.queue_priority_state_pending
-	SELECT :q1, 'MEDIUM', n % 2, sign, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 10) n, unnest(ARRAY[1, -1]) sign;
-SELECT queue_state.fold_pending(7), queue_state.fold_pending(1);
-SELECT count(*) FROM queue_state.queue_priority_state_pending;
-:state
-SELECT queue_state.fold_pending(NULL), queue_state.fold_pending();
-SELECT count(*) FROM queue_state.queue_priority_state_pending;
-:state
--- Pending rows of a shard that has no row make one; the sum may be negative
--- until the last of them is taken.
-INSERT INTO queue_state.queue_priority_state_pending
-	SELECT :q1, 'LOW', 17, c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM unnest(ARRAY[-2, 3]) c;
-INSERT INTO queue_state.queue_message (id, queue_id, priority) VALUES (drift_id(17 + 32), :q1, 'LOW');
-:state
-SELECT queue_state.rebuild();
-SELECT queue_state.fold_pending(1) <= 1 AS folded;
-:state
-SELECT queue_state.fold_pending() >= 0 AS folded;
-SELECT count(*) FROM queue_state.queue_priority_state_pending;
-:state
 
 DROP FUNCTION drift_id(integer);
 SELECT queue_state.drop_queue(name, true) FROM queue_state.queue WHERE name LIKE 'drift%' ORDER BY name;

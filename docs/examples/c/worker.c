@@ -21,17 +21,17 @@
 
 #include <libpq-fe.h>
 
-#define IDLE_SECONDS		1
-#define RECONNECT_SECONDS	5
+#define IDLE_SECONDS 1
+#define RECONNECT_SECONDS 5
 
 /*
  * The payload and the headers are taken apart by the server, which has a JSON
  * parser; a column is NULL where there is nothing.
  */
-#define DEQUEUE \
+#define DEQUEUE                                                                  \
 	"SELECT id, receipt_handle, payload ->> 'order', headers ->> 'traceparent' " \
 	"FROM queue_state.dequeue($1)"
-#define SHIP \
+#define SHIP                                                               \
 	"INSERT INTO shipment (order_id, traceparent) SELECT $2::integer, $3 " \
 	"WHERE queue_state.process_once('shipping', $1)"
 
@@ -48,7 +48,7 @@ on_signal(int number)
 static void
 wait_seconds(int seconds)
 {
-	struct timespec time = {.tv_sec = seconds};
+	struct timespec time = { .tv_sec = seconds };
 
 	if (!stop)
 		nanosleep(&time, NULL);
@@ -70,8 +70,8 @@ run(PGconn *connection, const char *sql, int count, const char *const *parameter
 static bool
 run_only(PGconn *connection, const char *sql, int count, const char *const *parameters)
 {
-	PGresult   *result;
-	bool		worked = run(connection, sql, count, parameters, &result);
+	PGresult *result;
+	bool worked = run(connection, sql, count, parameters, &result);
 
 	PQclear(result);
 	return worked;
@@ -82,14 +82,14 @@ static void
 handle(PGconn *connection, const char *id, const char *handle, const char *order,
 	   const char *traceparent)
 {
-	const char *const lease[] = {id, handle};
-	const char *const work[] = {id, order, traceparent};
-	PGresult   *result;
-	bool		held;
+	const char *const lease[] = { id, handle };
+	const char *const work[] = { id, order, traceparent };
+	PGresult *result;
+	bool held;
 
 	if (order == NULL)
 	{
-		const char *const why[] = {id, handle, "the payload names no order"};
+		const char *const why[] = { id, handle, "the payload names no order" };
 
 		if (run_only(connection, "SELECT queue_state.reject($1, $2, $3)", 3, why))
 			printf("rejected %s\n", id);
@@ -101,7 +101,7 @@ handle(PGconn *connection, const char *id, const char *handle, const char *order
 	if (!run(connection, SHIP, 3, work, &result))
 	{
 		const char *reason = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-		const char *const why[] = {id, handle, reason ? reason : PQerrorMessage(connection)};
+		const char *const why[] = { id, handle, reason ? reason : PQerrorMessage(connection) };
 
 		run_only(connection, "ROLLBACK", 0, NULL);
 		if (run_only(connection, "SELECT queue_state.nack($1, $2, error => $3)", 3, why))
@@ -112,7 +112,7 @@ handle(PGconn *connection, const char *id, const char *handle, const char *order
 	PQclear(result);
 
 	held = run(connection, "SELECT queue_state.acknowledge($1, $2)", 2, lease, &result) &&
-		strcmp(PQgetvalue(result, 0, 0), "t") == 0;
+		   strcmp(PQgetvalue(result, 0, 0), "t") == 0;
 	PQclear(result);
 
 	/* Not held: the lease ended during the work, it is somebody else's now. */
@@ -126,7 +126,7 @@ work(PGconn *connection, const char *queue)
 {
 	while (!stop && PQstatus(connection) == CONNECTION_OK)
 	{
-		PGresult   *result;
+		PGresult *result;
 
 		if (!run(connection, DEQUEUE, 1, &queue, &result))
 		{
@@ -147,7 +147,7 @@ work(PGconn *connection, const char *queue)
 int
 main(int argc, char **argv)
 {
-	struct sigaction action = {.sa_handler = on_signal};
+	struct sigaction action = { .sa_handler = on_signal };
 
 	if (argc != 2)
 	{
@@ -161,7 +161,7 @@ main(int argc, char **argv)
 
 	while (!stop)
 	{
-		PGconn	   *connection = PQconnectdb("");
+		PGconn *connection = PQconnectdb("");
 
 		if (PQstatus(connection) == CONNECTION_OK)
 			work(connection, argv[1]);

@@ -15,7 +15,8 @@ def query(database, sql, options=''):
 	"""Rows of strings.  Several statements run in one session, each by itself."""
 	environment = dict(os.environ, PGOPTIONS='-c client_min_messages=warning ' + options)
 	done = subprocess.run([program('psql')] + PSQL + ['--dbname', database, '--file=-'],
-						  input=sql, capture_output=True, text=True, env=environment)
+						  input=sql, capture_output=True, text=True, env=environment,
+						  timeout=600)
 	if done.returncode != 0:
 		raise RuntimeError('%s: %s' % (database, done.stderr.strip()[-2000:]))
 	return [line.split('\t') for line in done.stdout.splitlines()]

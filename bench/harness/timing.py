@@ -6,27 +6,40 @@ from harness import server
 
 def prepare(database):
 	server.query(database, """
-		CREATE FUNCTION bench.milliseconds(query text) RETURNS float8 LANGUAGE plpgsql AS $$
+		CREATE FUNCTION bench.milliseconds(query text, times integer) RETURNS float8 LANGUAGE plpgsql AS $$
 		DECLARE
 			begun timestamptz := clock_timestamp();
 		BEGIN
-			EXECUTE format('COPY (%s) TO ''/dev/null''', query);
-			RETURN extract(epoch FROM clock_timestamp() - begun) * 1000;
+			FOR i IN 1 .. times LOOP
+				EXECUTE format('COPY (%s) TO ''/dev/null''', query);
+			END LOOP;
+			RETURN extract(epoch FROM clock_timestamp() - begun) * 1000 / times;
 		END
 		$$""")
 
 
+# One sample of a short query is the mean of as many as fit into this.
+SAMPLE_MS = 50
+
+
 def alternate(database, queries, rounds):
-	"""Milliseconds of each query, by turns in one session, which has run each of
-	them once before."""
+	"""Milliseconds of each query, by turns in one session that has run each of
+	them before."""
 	session = server.Session(database)
+
+	def milliseconds(name, times):
+		return float(session.run('SELECT bench.milliseconds($query$%s$query$, %d)'
+								 % (queries[name], times))[0][0])
+
 	try:
+		times = {}
+		for name in queries:
+			milliseconds(name, 1)
+			times[name] = min(max(int(SAMPLE_MS / milliseconds(name, 1)), 1), 100)
 		taken = {name: [] for name in queries}
-		for turn in range(rounds + 1):
-			for name, query in queries.items():
-				took = float(session.run("SELECT bench.milliseconds($q$%s$q$)" % query)[0][0])
-				if turn > 0:
-					taken[name].append(took)
+		for _ in range(rounds):
+			for name in queries:
+				taken[name].append(milliseconds(name, times[name]))
 		return taken
 	finally:
 		session.close()

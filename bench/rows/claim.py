@@ -20,7 +20,7 @@ LIMIT = 1.5
 
 
 def run(bench, report):
-	most = bench.choose(10**6, 10**5)
+	most = bench.choose(10**6, 10**4)
 	databases.create(bench, DATABASE, COUNTED)
 	server.query(DATABASE, '''
 		ALTER TABLE queue_state.queue_message SET (autovacuum_enabled = off);
@@ -56,7 +56,7 @@ def run(bench, report):
 			END LOOP;
 			claims := to_jsonb(result);
 		END $$;
-		SELECT bench.fill(%d);''' % (most + 200000),
+		SELECT bench.fill(%d);''' % (most + 100000),
 		'-c synchronous_commit=off')
 	server.query(DATABASE, 'VACUUM ANALYZE queue_state.queue_message')
 	holder = bench.keep(server.Session(DATABASE))

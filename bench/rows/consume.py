@@ -6,6 +6,7 @@ database of its own, because the dead rows of one would slow the other.
 
 from harness import compare, databases, load
 from harness.databases import COUNTED, PLAIN, TITLE
+from harness.settings import NO_FLUSH, TWO_MILLISECONDS
 
 SECTION = 'consume'
 OURS, THEIRS = COUNTED, PLAIN
@@ -21,10 +22,10 @@ KINDS = (
 def run(bench, report):
 	for variant in (OURS, THEIRS):
 		databases.create(bench, variant)
-	for conditions, options in bench.sets():
+	for conditions, options in bench.sets() + [NO_FLUSH]:
 		rows = []
 		for what, scripts, messages, target in KINDS:
-			for consumers in bench.choose((1, 8, 32), (8,)):
+			for consumers in consumer_counts(bench, conditions):
 				title = '%s, %d consumer%s' % (what, consumers, 's' if consumers > 1 else '')
 				comparison = consume(bench, scripts, consumers, messages, options)
 				report.comparison(SECTION, conditions, title, comparison, 'transactions/s', TITLE)
@@ -38,6 +39,13 @@ def run(bench, report):
 	for variant in (OURS, THEIRS):
 		databases.check(variant)
 		databases.drop(variant)
+
+
+def consumer_counts(bench, conditions):
+	if bench.quick or conditions == NO_FLUSH[0]:
+		return (8,)
+	# one consumer who waits 2 ms at each commit measures commit_delay
+	return (8, 32) if conditions == TWO_MILLISECONDS[0] else (1, 8, 32)
 
 
 def consume(bench, scripts, consumers, messages, options, seconds=1):

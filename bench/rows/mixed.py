@@ -22,7 +22,7 @@ def run(bench, report):
 	for position, (conditions, options) in enumerate(bench.sets()):
 		first = position == 0
 		variants = [COUNTED, UNCOUNTED] + ([HELD] if first else [])
-		turns, seconds = bench.choose((6, 10) if first else (5, 3), (3, 3))
+		turns, seconds = bench.choose((6, 10) if first else (5, 2), (3, 2))
 		measure_set(bench, report, conditions, options, variants, turns, seconds)
 
 

@@ -9,6 +9,13 @@ SECTION = 'processor'
 TARGET = 0.80
 CLIENTS = 2
 VARIANTS = (COUNTED, UNCOUNTED)
+# what, script, messages per transaction
+KINDS = (
+	('single enqueue', 'enqueue', 1),
+	('100-row enqueue', 'enqueue_batch', 100),
+	('dequeue + acknowledge', 'consume', 1),
+	('dequeue + acknowledge, batches of 100', 'consume_batch', 100),
+)
 
 
 def run(bench, report):
@@ -16,10 +23,7 @@ def run(bench, report):
 	for variant in VARIANTS:
 		databases.create(bench, variant)
 	rows = []
-	for what, script, messages in (('single enqueue', 'enqueue', 1),
-								   ('100-row enqueue', 'enqueue_batch', 100),
-								   ('dequeue + acknowledge', 'consume', 1),
-								   ('dequeue + acknowledge, batches of 100', 'consume_batch', 100)):
+	for what, script, messages in bench.choose(KINDS, KINDS[::2]):
 		if script.startswith('enqueue'):
 			for variant in VARIANTS:
 				databases.empty(variant)

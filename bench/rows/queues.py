@@ -16,7 +16,7 @@ def run(bench, report):
 	databases.create(bench, DATABASE, COUNTED)
 	timing.prepare(DATABASE)
 	rows, taken = [], {}
-	for count in (10, 1000, 10000):
+	for count in bench.choose((10, 1000, 10000), (10, 100, 1000)):
 		add_queues(count)
 		times = timing.alternate(DATABASE, {'snapshot': timing.SNAPSHOT}, bench.rounds)['snapshot']
 		for number, value in enumerate(times, 1):
@@ -24,11 +24,13 @@ def run(bench, report):
 		taken[count] = Spread(times)
 		rows.append(('%d' % count, taken[count].text(2),
 					 '%.1f' % (taken[count].median * 1000 / count)))
-	growth = taken[10000].median / 10000 / (taken[1000].median / 1000)
-	report.row(SECTION, 'snapshot(): time per queue at 10,000 against 1,000', '%.2f' % growth,
-			   '≤ 1.50 (linear)', verdict(growth <= 1.5))
-	report.row(SECTION, 'snapshot() with 10,000 queues', taken[10000].text(0) + ' ms',
-			   '≤ %d ms' % LIMIT_MS, verdict(taken[10000].median <= LIMIT_MS))
+	few, many = sorted(taken)[-2:]
+	growth = taken[many].median / many / (taken[few].median / few)
+	report.row(SECTION, 'snapshot(): time per queue at %d queues against %d' % (many, few),
+			   '%.2f' % growth, '≤ 1.50 (linear)', verdict(growth <= 1.5))
+	if many == 10000:
+		report.row(SECTION, 'snapshot() with 10,000 queues', taken[many].text(0) + ' ms',
+				   '≤ %d ms' % LIMIT_MS, verdict(taken[many].median <= LIMIT_MS))
 	report.table('Reading many queues', 'All 96 shard rows of each queue; milliseconds in the server.',
 				 ('queues', 'snapshot() ms', 'microseconds per queue'), rows)
 	databases.check(DATABASE, COUNTED)

@@ -335,10 +335,10 @@ DROP TABLE transactions_outbox;
 -- Folding and counting in one transaction.
 BEGIN;
 SELECT transactions_add(:q1, 5);
-SELECT queue_state.fold_pending();
+SELECT queue_state.fold_pending() >= 0 AS folded;
 SAVEPOINT a;
 SELECT transactions_add(:q1, 5);
-SELECT queue_state.fold_pending();
+SELECT queue_state.fold_pending() >= 0 AS folded;
 ROLLBACK TO SAVEPOINT a;
 DELETE FROM queue_state.queue_message WHERE queue_id = :q1;
 COMMIT;

@@ -527,17 +527,20 @@ json_reader_read(void *closure, uint64_t position, char *buffer, size_t size)
 	{
 		reader->text.length = 0;
 		reader->sent = 0;
-		if (reader->next < snapshot_queues(reader->snapshot))
+
+		/* as much as the library can send at once */
+		while (reader->text.length < size &&
+			   reader->next < snapshot_queues(reader->snapshot))
 			json_queue(&reader->text, reader->snapshot, reader->next++);
-		else if (!reader->closed)
+		if (reader->text.length < size && !reader->closed)
 		{
 			json_close(&reader->text);
 			reader->closed = true;
 		}
-		else
-			return MHD_CONTENT_READER_END_OF_STREAM;
 		if (reader->text.failed)
 			return MHD_CONTENT_READER_END_WITH_ERROR;
+		if (reader->text.length == 0)
+			return MHD_CONTENT_READER_END_OF_STREAM;
 	}
 	length = reader->text.length - reader->sent;
 	if (length > size)

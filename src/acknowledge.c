@@ -39,24 +39,24 @@ PG_FUNCTION_INFO_V1(qs_extend_lease);
 
 static Statement acknowledge_statement = {
 	.text = "DELETE FROM queue_state.queue_message AS m"
-	" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
-	" RETURNING m.id, m.queue_id, m.priority",
+			" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
+			" RETURNING m.id, m.queue_id, m.priority",
 	.result = SPI_OK_DELETE_RETURNING,
 	.argument_count = 1,
-	.argument = {ARGUMENT_TID_ARRAY}
+	.argument = { ARGUMENT_TID_ARRAY }
 };
 
 static Statement extend_statement = {
 	.text = "UPDATE queue_state.queue_message AS m SET available_after = $2"
-	" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
-	" RETURNING m.available_after",
+			" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
+			" RETURNING m.available_after",
 	.result = SPI_OK_UPDATE_RETURNING,
 	.argument_count = 2,
-	.argument = {ARGUMENT_TID_ARRAY, ARGUMENT_TIMESTAMPTZ}
+	.argument = { ARGUMENT_TID_ARRAY, ARGUMENT_TIMESTAMPTZ }
 };
 
 static int64 acknowledge(const Lease *leases, int count);
-static int	read_leases(ArrayType *ids, ArrayType *handles, Lease **leases);
+static int read_leases(ArrayType *ids, ArrayType *handles, Lease **leases);
 
 /*
  * acknowledge(id uuid, receipt_handle uuid) returns boolean
@@ -64,7 +64,7 @@ static int	read_leases(ArrayType *ids, ArrayType *handles, Lease **leases);
 Datum
 qs_acknowledge(PG_FUNCTION_ARGS)
 {
-	Lease		lease;
+	Lease lease;
 
 	PreventCommandIfReadOnly("acknowledge()");
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
@@ -82,8 +82,8 @@ qs_acknowledge(PG_FUNCTION_ARGS)
 Datum
 qs_acknowledge_batch(PG_FUNCTION_ARGS)
 {
-	Lease	   *leases;
-	int			count;
+	Lease *leases;
+	int count;
 
 	PreventCommandIfReadOnly("acknowledge_batch()");
 	count = read_leases(PG_ARGISNULL(0) ? NULL : PG_GETARG_ARRAYTYPE_P(0),
@@ -96,16 +96,16 @@ static int64
 acknowledge(const Lease *leases, int count)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	Relation	message = table_open(qs_catalog()->message, RowExclusiveLock);
+	Relation message = table_open(qs_catalog()->message, RowExclusiveLock);
 	ItemPointerData *tids = palloc(count * sizeof(ItemPointerData));
-	int			held;
-	int64		acknowledged = 0;
+	int held;
+	int64 acknowledged = 0;
 
 	held = qs_lock_leases(message, leases, count, now, LockTupleExclusive,
 						  tids);
 	if (held > 0)
 	{
-		Datum		value = qs_tid_array(tids, held);
+		Datum value = qs_tid_array(tids, held);
 
 		SPI_connect();
 		qs_execute_latest(&acknowledge_statement, &value, NULL);
@@ -127,11 +127,11 @@ qs_extend_lease(PG_FUNCTION_ARGS)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	const Interval *timeout;
-	Relation	message;
-	Lease		lease;
+	Relation message;
+	Lease lease;
 	ItemPointerData tid;
 	TimestampTz until = 0;
-	bool		extended = false;
+	bool extended = false;
 
 	PreventCommandIfReadOnly("extend_lease()");
 	if (PG_ARGISNULL(2))
@@ -147,8 +147,8 @@ qs_extend_lease(PG_FUNCTION_ARGS)
 	if (qs_lock_leases(message, &lease, 1, now, LockTupleNoKeyExclusive,
 					   &tid) > 0)
 	{
-		Datum		values[2];
-		bool		isnull;
+		Datum values[2];
+		bool isnull;
 
 		values[0] = qs_tid_array(&tid, 1);
 		values[1] = TimestampTzGetDatum(qs_time_after(now, timeout));
@@ -181,15 +181,15 @@ compare_leases(const void *a, const void *b)
 static int
 read_leases(ArrayType *ids, ArrayType *handles, Lease **leases)
 {
-	Datum	   *id = NULL;
-	Datum	   *handle = NULL;
-	bool	   *id_null = NULL;
-	bool	   *handle_null = NULL;
-	int			id_count = 0;
-	int			handle_count = 0;
-	int			count = 0;
-	int			distinct = 0;
-	Lease	   *lease;
+	Datum *id = NULL;
+	Datum *handle = NULL;
+	bool *id_null = NULL;
+	bool *handle_null = NULL;
+	int id_count = 0;
+	int handle_count = 0;
+	int count = 0;
+	int distinct = 0;
+	Lease *lease;
 
 	if (ids != NULL)
 		deconstruct_array(ids, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR,

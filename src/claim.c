@@ -41,11 +41,11 @@ enum
 	INDEX_COLUMN_QUEUE_ID = 1,
 	INDEX_COLUMN_PRIORITY,
 	INDEX_COLUMN_TIME,
-	INDEX_COLUMN_ID,			/* of the READY index alone */
-	INDEX_COLUMN_EXPIRES_AT		/* of the READY index alone */
+	INDEX_COLUMN_ID,		/* of the READY index alone */
+	INDEX_COLUMN_EXPIRES_AT /* of the READY index alone */
 };
 
-#define KEY_COUNT 4				/* of either order, at most */
+#define KEY_COUNT 4 /* of either order, at most */
 
 /* Entries that are told without their row cost this much less. */
 #define CHEAP_ENTRIES 8
@@ -59,33 +59,33 @@ enum
 /* One order of the queue, being scanned. */
 typedef struct OrderScan
 {
-	Relation	index;
+	Relation index;
 	IndexScanDesc scan;
 } OrderScan;
 
 typedef struct ClaimState
 {
-	Relation	message;
+	Relation message;
 	const QueueDetails *queue;
 	TimestampTz now;
-	int			wanted;
-	int			allocated;
-	Catalog		catalog;
-	Snapshot	snapshot;		/* decides what is visible */
-	bool		filter;			/* scans see more than the snapshot does */
+	int wanted;
+	int allocated;
+	Catalog catalog;
+	Snapshot snapshot; /* decides what is visible */
+	bool filter;	   /* scans see more than the snapshot does */
 	TupleTableSlot *slot;
 	TupleTableSlot *locked_slot;
-	OrderScan	order_scan[ORDER_COUNT];
-	Position	looked_from[PRIORITY_COUNT][ORDER_COUNT];
-	Claim	   *claim;
+	OrderScan order_scan[ORDER_COUNT];
+	Position looked_from[PRIORITY_COUNT][ORDER_COUNT];
+	Claim *claim;
 } ClaimState;
 
 typedef enum Verdict
 {
-	VERDICT_TAKEN,				/* a candidate, or to become a dead letter */
-	VERDICT_UNUSABLE,			/* now, or for ever */
-	VERDICT_LEFT,				/* exhausted, and this call has enough of them */
-	VERDICT_STOP				/* usable, and this call has enough of them */
+	VERDICT_TAKEN,	  /* a candidate, or to become a dead letter */
+	VERDICT_UNUSABLE, /* now, or for ever */
+	VERDICT_LEFT,	  /* exhausted, and this call has enough of them */
+	VERDICT_STOP	  /* usable, and this call has enough of them */
 } Verdict;
 
 static void open_order(ClaimState *state, Order order, Oid index,
@@ -98,15 +98,15 @@ static int64 look_between(ClaimState *state, Priority priority, Order order,
 static Verdict consider(ClaimState *state, Priority priority, Order order,
 						const Position *position);
 static bool lock_row(ClaimState *state, ItemPointer tid);
-static int	compare_candidates(const void *a, const void *b);
+static int compare_candidates(const void *a, const void *b);
 
 void
 qs_claim(Relation message, const QueueDetails *queue, TimestampTz now,
 		 int wanted, Claim *claim)
 {
-	ClaimState	state = {0};
-	Snapshot	scan_snapshot;
-	int			found;
+	ClaimState state = { 0 };
+	Snapshot scan_snapshot;
+	int found;
 
 	claim->count = 0;
 	claim->exhausted_count = 0;
@@ -129,7 +129,8 @@ qs_claim(Relation message, const QueueDetails *queue, TimestampTz now,
 	 */
 	CommandCounterIncrement();
 	PushActiveSnapshot(IsolationUsesXactSnapshot() ?
-					   GetTransactionSnapshot() : GetLatestSnapshot());
+						   GetTransactionSnapshot() :
+						   GetLatestSnapshot());
 	state.snapshot = GetActiveSnapshot();
 	state.filter = IsolationIsSerializable();
 	scan_snapshot = state.filter ? SnapshotSelf : state.snapshot;
@@ -166,12 +167,11 @@ qs_claim(Relation message, const QueueDetails *queue, TimestampTz now,
 static void
 open_order(ClaimState *state, Order order, Oid index, Snapshot snapshot)
 {
-	OrderScan  *order_scan = &state->order_scan[order];
+	OrderScan *order_scan = &state->order_scan[order];
 
 	order_scan->index = index_open(index, AccessShareLock);
 	order_scan->scan = qs_index_beginscan(state->message, order_scan->index,
-										  snapshot, order == ORDER_READY ?
-										  KEY_COUNT - 1 : KEY_COUNT);
+										  snapshot, order == ORDER_READY ? KEY_COUNT - 1 : KEY_COUNT);
 	/* positions and expiry are read from the index entries */
 	order_scan->scan->xs_want_itup = true;
 }
@@ -191,19 +191,19 @@ static bool
 satisfied(const ClaimState *state, Order order)
 {
 	return state->claim->count >= state->wanted &&
-		(order == ORDER_READY ||
-		 state->claim->exhausted_count >= CLAIM_MAX_EXHAUSTED);
+		   (order == ORDER_READY ||
+			state->claim->exhausted_count >= CLAIM_MAX_EXHAUSTED);
 }
 
 /* Looks from the remembered start, or from the beginning if that is due. */
 static void
 look(ClaimState *state, Priority priority, Order order)
 {
-	Trail	   *trail = trail_of(state, priority, order);
-	Position   *from = &state->looked_from[priority][order];
-	Position	last;
-	bool		full;
-	int64		vain;
+	Trail *trail = trail_of(state, priority, order);
+	Position *from = &state->looked_from[priority][order];
+	Position last;
+	bool full;
+	int64 vain;
 
 	if (satisfied(state, order))
 		return;
@@ -222,10 +222,10 @@ look(ClaimState *state, Priority priority, Order order)
 static void
 look_again(ClaimState *state, Priority priority, Order order)
 {
-	Trail	   *trail = trail_of(state, priority, order);
-	Position   *until = &state->looked_from[priority][order];
-	Position	last;
-	int64		vain;
+	Trail *trail = trail_of(state, priority, order);
+	Position *until = &state->looked_from[priority][order];
+	Position last;
+	int64 vain;
 
 	if (state->claim->count >= state->wanted ||
 		qs_position_compare(until, &qs_beginning) == 0 ||
@@ -245,7 +245,7 @@ start_scan(ClaimState *state, Priority priority, Order order,
 		   const Position *from, ScanKeyData row_key[2])
 {
 	ScanKeyData key[KEY_COUNT];
-	int			count = 0;
+	int count = 0;
 
 	ScanKeyInit(&key[count++], INDEX_COLUMN_QUEUE_ID, BTEqualStrategyNumber,
 				F_INT4EQ, Int32GetDatum(state->queue->queue_id));
@@ -287,16 +287,16 @@ static void
 read_entry(const ClaimState *state, Order order, IndexScanDesc scan,
 		   Position *position, bool *expired)
 {
-	Datum		value;
-	bool		isnull;
+	Datum value;
+	bool isnull;
 
 	value = index_getattr(scan->xs_itup, INDEX_COLUMN_TIME, scan->xs_itupdesc,
 						  &isnull);
 	position->time = DatumGetTimestampTz(value);
 	if (order == ORDER_ELAPSED)
 	{
-		uint32		block = ItemPointerGetBlockNumber(&scan->xs_heaptid);
-		uint16		offset = ItemPointerGetOffsetNumber(&scan->xs_heaptid);
+		uint32 block = ItemPointerGetBlockNumber(&scan->xs_heaptid);
+		uint16 offset = ItemPointerGetOffsetNumber(&scan->xs_heaptid);
 
 		block = pg_hton32(block);
 		offset = pg_hton16(offset);
@@ -326,18 +326,18 @@ look_between(ClaimState *state, Priority priority, Order order,
 	IndexScanDesc scan = state->order_scan[order].scan;
 	ScanKeyData row_key[2];
 	ItemPointer tid;
-	int64		rows_in_vain = 0;
-	int64		entries_in_vain = 0;
-	Position	left;
-	int64		since_left = 0;
+	int64 rows_in_vain = 0;
+	int64 entries_in_vain = 0;
+	Position left;
+	int64 since_left = 0;
 
 	start_scan(state, priority, order, from, row_key);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{
-		Position	position;
-		bool		expired;
-		bool		visible;
-		Verdict		verdict;
+		Position position;
+		bool expired;
+		bool visible;
+		Verdict verdict;
 
 		CHECK_FOR_INTERRUPTS();
 		read_entry(state, order, scan, &position, &expired);
@@ -358,11 +358,11 @@ look_between(ClaimState *state, Priority priority, Order order,
 		}
 
 		visible = index_fetch_heap(scan, state->slot) &&
-			(!state->filter ||
-			 table_tuple_satisfies_snapshot(state->message, state->slot,
-											state->snapshot));
+				  (!state->filter ||
+				   table_tuple_satisfies_snapshot(state->message, state->slot,
+												  state->snapshot));
 		verdict = visible ? consider(state, priority, order, &position) :
-			VERDICT_UNUSABLE;
+							VERDICT_UNUSABLE;
 		if (verdict == VERDICT_STOP)
 			break;
 		if (verdict == VERDICT_LEFT && since_left == 0)
@@ -397,12 +397,12 @@ consider(ClaimState *state, Priority priority, Order order,
 		 const Position *position)
 {
 	TupleTableSlot *slot = state->slot;
-	Claim	   *claim = state->claim;
+	Claim *claim = state->claim;
 	ItemPointerData tid = slot->tts_tid;
-	pg_uuid_t	id;
-	Candidate  *candidate;
-	Datum		value;
-	bool		isnull;
+	pg_uuid_t id;
+	Candidate *candidate;
+	Datum value;
+	bool isnull;
 
 	value = slot_getattr(slot, state->catalog.message_column.id, &isnull);
 	id = *DatumGetUUIDP(value);
@@ -412,7 +412,7 @@ consider(ClaimState *state, Priority priority, Order order,
 		value = slot_getattr(slot, state->catalog.message_column.expires_at,
 							 &isnull);
 		if (DatumGetTimestampTz(value) <= state->now)
-			return VERDICT_UNUSABLE;	/* left for expire_messages() */
+			return VERDICT_UNUSABLE; /* left for expire_messages() */
 
 		value = slot_getattr(slot,
 							 state->catalog.message_column.delivery_attempts,
@@ -458,7 +458,7 @@ lock_row(ClaimState *state, ItemPointer tid)
 {
 	ItemPointerData target = *tid;
 	TM_FailureData failure;
-	TM_Result	result;
+	TM_Result result;
 
 	result = table_tuple_lock(state->message, &target, state->snapshot,
 							  state->locked_slot, GetCurrentCommandId(false),

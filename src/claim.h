@@ -23,18 +23,18 @@
 typedef struct Candidate
 {
 	ItemPointerData tid;
-	Priority	priority;
-	Order		order;
-	Position	position;
-	pg_uuid_t	id;
+	Priority priority;
+	Order order;
+	Position position;
+	pg_uuid_t id;
 } Candidate;
 
 typedef struct Claim
 {
-	int			count;
-	Candidate  *candidate;		/* in the order of delivery */
-	int			exhausted_count;
-	pg_uuid_t	exhausted[CLAIM_MAX_EXHAUSTED]; /* locked, too */
+	int count;
+	Candidate *candidate; /* in the order of delivery */
+	int exhausted_count;
+	pg_uuid_t exhausted[CLAIM_MAX_EXHAUSTED]; /* locked, too */
 } Claim;
 
 /*
@@ -44,4 +44,4 @@ typedef struct Claim
 extern void qs_claim(Relation message, const QueueDetails *queue,
 					 TimestampTz now, int wanted, Claim *claim);
 
-#endif							/* QS_CLAIM_H */
+#endif /* QS_CLAIM_H */

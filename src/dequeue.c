@@ -34,15 +34,15 @@
 /* A row that the UPDATE returned, and its place in the order of delivery. */
 typedef struct Delivery
 {
-	int			place;
-	HeapTuple	tuple;
+	int place;
+	HeapTuple tuple;
 } Delivery;
 
 /* A candidate found by its id. */
 typedef struct Place
 {
-	pg_uuid_t	id;
-	int			place;
+	pg_uuid_t id;
+	int place;
 } Place;
 
 PG_FUNCTION_INFO_V1(qs_dequeue);
@@ -50,16 +50,16 @@ PG_FUNCTION_INFO_V1(qs_dequeue);
 /* Its result is a row of the composite type delivery. */
 static Statement lease_statement = {
 	.text = "UPDATE queue_state.queue_message AS m"
-	" SET state = 'IN_FLIGHT',"
-	" delivery_attempts = m.delivery_attempts OPERATOR(pg_catalog.+) 1,"
-	" last_delivered_at = $2, available_after = $3,"
-	" receipt_handle = pg_catalog.gen_random_uuid()"
-	" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
-	" RETURNING m.id, m.receipt_handle, m.priority, m.delivery_attempts,"
-	" m.enqueued_at, m.available_after, m.headers, m.payload",
+			" SET state = 'IN_FLIGHT',"
+			" delivery_attempts = m.delivery_attempts OPERATOR(pg_catalog.+) 1,"
+			" last_delivered_at = $2, available_after = $3,"
+			" receipt_handle = pg_catalog.gen_random_uuid()"
+			" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
+			" RETURNING m.id, m.receipt_handle, m.priority, m.delivery_attempts,"
+			" m.enqueued_at, m.available_after, m.headers, m.payload",
 	.result = SPI_OK_UPDATE_RETURNING,
 	.argument_count = 3,
-	.argument = {ARGUMENT_TID_ARRAY, ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ}
+	.argument = { ARGUMENT_TID_ARRAY, ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ }
 };
 
 enum
@@ -70,10 +70,10 @@ enum
 
 static Statement dead_letter_statement = {
 	.text = "SELECT queue_state.dead_letter($1,"
-	" 'MAX_DELIVERY_ATTEMPTS_EXHAUSTED', NULL, $2)",
+			" 'MAX_DELIVERY_ATTEMPTS_EXHAUSTED', NULL, $2)",
 	.result = SPI_OK_SELECT,
 	.argument_count = 2,
-	.argument = {ARGUMENT_UUID_ARRAY, ARGUMENT_TIMESTAMPTZ}
+	.argument = { ARGUMENT_UUID_ARRAY, ARGUMENT_TIMESTAMPTZ }
 };
 
 static void make_dead_letters(const Claim *claim, TimestampTz now);
@@ -91,10 +91,10 @@ qs_dequeue(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	QueueDetails queue;
-	int32		wanted;
+	int32 wanted;
 	TimestampTz now;
-	Relation	message;
-	Claim		claim;
+	Relation message;
+	Claim claim;
 
 	PreventCommandIfReadOnly("dequeue()");
 	QS_GETARG_QUEUE(0, &queue);
@@ -135,8 +135,8 @@ qs_dequeue(PG_FUNCTION_ARGS)
 static void
 make_dead_letters(const Claim *claim, TimestampTz now)
 {
-	Datum		ids[CLAIM_MAX_EXHAUSTED];
-	Datum		values[2];
+	Datum ids[CLAIM_MAX_EXHAUSTED];
+	Datum values[2];
 
 	for (int i = 0; i < claim->exhausted_count; i++)
 		ids[i] = UUIDPGetDatum(&claim->exhausted[i]);
@@ -152,9 +152,9 @@ lease(const Claim *claim, const QueueDetails *queue, TimestampTz now,
 	  const Interval *visibility_timeout, ReturnSetInfo *result)
 {
 	ItemPointerData *tids = palloc(claim->count * sizeof(ItemPointerData));
-	Datum		values[3];
-	Delivery   *delivery;
-	TupleDesc	descriptor;
+	Datum values[3];
+	Delivery *delivery;
+	TupleDesc descriptor;
 
 	for (int i = 0; i < claim->count; i++)
 		tids[i] = claim->candidate[i].tid;
@@ -167,11 +167,11 @@ lease(const Claim *claim, const QueueDetails *queue, TimestampTz now,
 	delivery = in_order(claim);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
-		HeapTuple	tuple = delivery[i].tuple;
-		bool		isnull;
-		Datum		id = SPI_getbinval(tuple, descriptor, DELIVERY_ID, &isnull);
-		Datum		priority = SPI_getbinval(tuple, descriptor,
-											 DELIVERY_PRIORITY, &isnull);
+		HeapTuple tuple = delivery[i].tuple;
+		bool isnull;
+		Datum id = SPI_getbinval(tuple, descriptor, DELIVERY_ID, &isnull);
+		Datum priority = SPI_getbinval(tuple, descriptor,
+									   DELIVERY_PRIORITY, &isnull);
 
 		qs_count(COUNTER_DELIVERED, queue->queue_id,
 				 qs_priority_of_oid(DatumGetObjectId(priority)),
@@ -190,8 +190,8 @@ compare_ids(const void *a, const void *b)
 static int
 compare_places(const void *a, const void *b)
 {
-	int			left = ((const Delivery *) a)->place;
-	int			right = ((const Delivery *) b)->place;
+	int left = ((const Delivery *) a)->place;
+	int right = ((const Delivery *) b)->place;
 
 	return left < right ? -1 : left > right;
 }
@@ -204,8 +204,8 @@ compare_places(const void *a, const void *b)
 static Delivery *
 in_order(const Claim *claim)
 {
-	Delivery   *delivery = palloc(Max(SPI_processed, 1) * sizeof(Delivery));
-	Place	   *place = palloc(claim->count * sizeof(Place));
+	Delivery *delivery = palloc(Max(SPI_processed, 1) * sizeof(Delivery));
+	Place *place = palloc(claim->count * sizeof(Place));
 
 	for (int i = 0; i < claim->count; i++)
 	{
@@ -216,10 +216,10 @@ in_order(const Claim *claim)
 
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
-		HeapTuple	tuple = SPI_tuptable->vals[i];
-		Place		key;
-		Place	   *found;
-		bool		isnull;
+		HeapTuple tuple = SPI_tuptable->vals[i];
+		Place key;
+		Place *found;
+		bool isnull;
 
 		key.id = *DatumGetUUIDP(SPI_getbinval(tuple, SPI_tuptable->tupdesc,
 											  DELIVERY_ID, &isnull));

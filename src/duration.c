@@ -13,10 +13,10 @@
 
 #include "duration.h"
 
-static const Interval no_time = {0};
-static const Interval one_second = {.time = USECS_PER_SEC};
-static const Interval twelve_hours = {.time = 12 * USECS_PER_HOUR};
-static const Interval thirty_days = {.day = 30};
+static const Interval no_time = { 0 };
+static const Interval one_second = { .time = USECS_PER_SEC };
+static const Interval twelve_hours = { .time = 12 * USECS_PER_HOUR };
+static const Interval thirty_days = { .day = 30 };
 
 /* Compared as SQL does: a month is 30 days, a day is 24 hours. */
 static int
@@ -63,7 +63,7 @@ qs_check_ttl(const Interval *interval)
 bool
 qs_check_delay(const Interval *interval)
 {
-	int			sign = compare(interval, &no_time);
+	int sign = compare(interval, &no_time);
 
 	if (sign < 0)
 		ereport(ERROR,

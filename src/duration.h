@@ -25,4 +25,4 @@ extern bool qs_check_delay(const Interval *interval);
 /* time + interval, as the + operator of SQL has it. */
 extern TimestampTz qs_time_after(TimestampTz time, const Interval *interval);
 
-#endif							/* QS_DURATION_H */
+#endif /* QS_DURATION_H */

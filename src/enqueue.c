@@ -38,20 +38,20 @@
 
 PG_FUNCTION_INFO_V1(qs_enqueue);
 
-#define INSERT_MESSAGE \
+#define INSERT_MESSAGE                                                    \
 	"INSERT INTO queue_state.queue_message AS m (id, queue_id, priority," \
 	" state, enqueued_at, expires_at, available_after, headers, payload," \
-	" deduplication_key)" \
+	" deduplication_key)"                                                 \
 	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 
 #define RETURNING_MESSAGE \
 	" RETURNING m.id, m.queue_id, m.priority"
 
-#define INSERT_ARGUMENTS \
-	{ \
-		ARGUMENT_UUID, ARGUMENT_INT4, ARGUMENT_PRIORITY, ARGUMENT_STATE, \
-		ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ, \
-		ARGUMENT_JSONB, ARGUMENT_JSONB, ARGUMENT_TEXT \
+#define INSERT_ARGUMENTS                                                      \
+	{                                                                         \
+		ARGUMENT_UUID, ARGUMENT_INT4, ARGUMENT_PRIORITY, ARGUMENT_STATE,      \
+			ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ, \
+			ARGUMENT_JSONB, ARGUMENT_JSONB, ARGUMENT_TEXT                     \
 	}
 
 enum
@@ -86,30 +86,30 @@ static Statement insert_unique_statement = {
 };
 
 /* A lease that is alive keeps an expired message alive. */
-#define IS_EXPIRED \
-	"m.expires_at OPERATOR(pg_catalog.<=) $3" \
+#define IS_EXPIRED                                      \
+	"m.expires_at OPERATOR(pg_catalog.<=) $3"           \
 	" AND (m.state OPERATOR(pg_catalog.<>) 'IN_FLIGHT'" \
 	" OR m.available_after OPERATOR(pg_catalog.<=) $3)"
 
-#define WITH_KEY \
+#define WITH_KEY                                  \
 	" WHERE m.queue_id OPERATOR(pg_catalog.=) $1" \
 	" AND m.deduplication_key OPERATOR(pg_catalog.=) $2"
 
 static Statement find_statement = {
 	.text = "SELECT m.id, " IS_EXPIRED
-	" FROM queue_state.queue_message AS m" WITH_KEY,
+			" FROM queue_state.queue_message AS m" WITH_KEY,
 	.result = SPI_OK_SELECT,
 	.argument_count = 3,
-	.argument = {ARGUMENT_INT4, ARGUMENT_TEXT, ARGUMENT_TIMESTAMPTZ}
+	.argument = { ARGUMENT_INT4, ARGUMENT_TEXT, ARGUMENT_TIMESTAMPTZ }
 };
 
 static Statement expire_statement = {
 	.text = "DELETE FROM queue_state.queue_message AS m" WITH_KEY
-	" AND " IS_EXPIRED
-	" RETURNING m.id, m.queue_id, m.priority, m.delivery_attempts",
+			" AND " IS_EXPIRED
+			" RETURNING m.id, m.queue_id, m.priority, m.delivery_attempts",
 	.result = SPI_OK_DELETE_RETURNING,
 	.argument_count = 3,
-	.argument = {ARGUMENT_INT4, ARGUMENT_TEXT, ARGUMENT_TIMESTAMPTZ}
+	.argument = { ARGUMENT_INT4, ARGUMENT_TEXT, ARGUMENT_TIMESTAMPTZ }
 };
 
 #define EXPIRED_ATTEMPTS 4
@@ -126,11 +126,11 @@ Datum
 qs_enqueue(PG_FUNCTION_ARGS)
 {
 	QueueDetails queue;
-	Schedule	schedule;
-	Datum		values[INSERT_ARGUMENT_COUNT];
-	char		nulls[INSERT_ARGUMENT_COUNT + 1];
-	pg_uuid_t  *id = palloc(sizeof(pg_uuid_t));
-	bool		inserted;
+	Schedule schedule;
+	Datum values[INSERT_ARGUMENT_COUNT];
+	char nulls[INSERT_ARGUMENT_COUNT + 1];
+	pg_uuid_t *id = palloc(sizeof(pg_uuid_t));
+	bool inserted;
 
 	PreventCommandIfReadOnly("enqueue()");
 	QS_GETARG_QUEUE(0, &queue);
@@ -167,8 +167,7 @@ qs_enqueue(PG_FUNCTION_ARGS)
 		inserted = insert(values, nulls, id);
 	else
 	{
-		int			length = toast_raw_datum_size(values[INSERT_DEDUPLICATION_KEY])
-			- VARHDRSZ;
+		int length = toast_raw_datum_size(values[INSERT_DEDUPLICATION_KEY]) - VARHDRSZ;
 
 		if (length < 1 || length > MAX_DEDUPLICATION_KEY_LENGTH)
 			ereport(ERROR,
@@ -182,7 +181,7 @@ qs_enqueue(PG_FUNCTION_ARGS)
 	SPI_finish();
 	qs_count_done();
 	if (!inserted)
-		PG_RETURN_NULL();		/* a user's trigger suppressed it */
+		PG_RETURN_NULL(); /* a user's trigger suppressed it */
 	PG_RETURN_UUID_P(id);
 }
 
@@ -225,7 +224,8 @@ qs_check_headers(Jsonb *headers)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("headers must be a JSON object"),
 				 errdetail("They are %s.", JB_ROOT_IS_SCALAR(headers) ?
-						   "a scalar" : "an array"),
+											   "a scalar" :
+											   "an array"),
 				 errhint("Give an object such as {\"correlation_id\": \"42\"}, or null.")));
 }
 
@@ -238,7 +238,7 @@ qs_state_datum(MessageState state)
 static bool
 insert(Datum *values, const char *nulls, pg_uuid_t *id)
 {
-	bool		isnull;
+	bool isnull;
 
 	qs_execute(&insert_statement, values, nulls);
 	if (SPI_processed == 0)
@@ -254,7 +254,7 @@ insert_unique(Datum *values, const char *nulls, pg_uuid_t *id)
 {
 	for (int i = 0; i < MAX_ATTEMPTS; i++)
 	{
-		bool		isnull;
+		bool isnull;
 
 		CHECK_FOR_INTERRUPTS();
 		qs_execute(&insert_unique_statement, values, nulls);
@@ -279,10 +279,10 @@ insert_unique(Datum *values, const char *nulls, pg_uuid_t *id)
 static bool
 find_or_expire(Datum *values, pg_uuid_t *id)
 {
-	Datum		arguments[3];
-	HeapTuple	row;
-	bool		isnull;
-	Datum		attempts;
+	Datum arguments[3];
+	HeapTuple row;
+	bool isnull;
+	Datum attempts;
 
 	arguments[0] = values[INSERT_QUEUE_ID];
 	arguments[1] = values[INSERT_DEDUPLICATION_KEY];
@@ -305,8 +305,8 @@ find_or_expire(Datum *values, pg_uuid_t *id)
 		attempts = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
 								 EXPIRED_ATTEMPTS, &isnull);
 		qs_count_events(DatumGetInt32(attempts) > 0 ?
-						COUNTER_EXPIRED_PREVIOUSLY_DELIVERED :
-						COUNTER_EXPIRED_NEVER_DELIVERED);
+							COUNTER_EXPIRED_PREVIOUSLY_DELIVERED :
+							COUNTER_EXPIRED_NEVER_DELIVERED);
 	}
 	return false;
 }

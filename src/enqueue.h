@@ -19,7 +19,7 @@
 /* What messages enqueued by one call have in common. */
 typedef struct Schedule
 {
-	MessageState state;			/* READY or DELAYED */
+	MessageState state; /* READY or DELAYED */
 	TimestampTz enqueued_at;
 	TimestampTz expires_at;
 	TimestampTz available_after;
@@ -40,4 +40,4 @@ extern void qs_check_headers(Jsonb *headers);
 /* The OID of a message_state. */
 extern Datum qs_state_datum(MessageState state);
 
-#endif							/* QS_ENQUEUE_H */
+#endif /* QS_ENQUEUE_H */

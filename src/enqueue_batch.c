@@ -29,20 +29,20 @@ PG_FUNCTION_INFO_V1(qs_enqueue_batch);
 
 static Statement insert_statement = {
 	.text = "INSERT INTO queue_state.queue_message AS m (id, queue_id,"
-	" priority, state, enqueued_at, expires_at, available_after, payload,"
-	" headers)"
-	" SELECT b.id, $1, $2, $3, $4, $5, $6, b.payload, b.headers"
-	" FROM ROWS FROM (pg_catalog.unnest($7), pg_catalog.unnest($8),"
-	" pg_catalog.unnest($9)) AS b (id, payload, headers)"
-	" RETURNING m.id, m.queue_id, m.priority",
+			" priority, state, enqueued_at, expires_at, available_after, payload,"
+			" headers)"
+			" SELECT b.id, $1, $2, $3, $4, $5, $6, b.payload, b.headers"
+			" FROM ROWS FROM (pg_catalog.unnest($7), pg_catalog.unnest($8),"
+			" pg_catalog.unnest($9)) AS b (id, payload, headers)"
+			" RETURNING m.id, m.queue_id, m.priority",
 	.result = SPI_OK_INSERT_RETURNING,
 	.argument_count = 9,
-	.argument = {ARGUMENT_INT4, ARGUMENT_PRIORITY, ARGUMENT_STATE,
-		ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ,
-	ARGUMENT_UUID_ARRAY, ARGUMENT_JSONB_ARRAY, ARGUMENT_JSONB_ARRAY}
+	.argument = { ARGUMENT_INT4, ARGUMENT_PRIORITY, ARGUMENT_STATE,
+				  ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ, ARGUMENT_TIMESTAMPTZ,
+				  ARGUMENT_UUID_ARRAY, ARGUMENT_JSONB_ARRAY, ARGUMENT_JSONB_ARRAY }
 };
 
-static int	check_payloads(ArrayType *payloads);
+static int check_payloads(ArrayType *payloads);
 static void check_headers(ArrayType *headers, int count);
 static Datum new_ids(int count);
 
@@ -55,10 +55,10 @@ qs_enqueue_batch(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	QueueDetails queue;
-	Schedule	schedule;
-	int			count;
-	Datum		values[9];
-	char		nulls[] = "         ";
+	Schedule schedule;
+	int count;
+	Datum values[9];
+	char nulls[] = "         ";
 
 	PreventCommandIfReadOnly("enqueue_batch()");
 	QS_GETARG_QUEUE(0, &queue);
@@ -93,9 +93,9 @@ qs_enqueue_batch(PG_FUNCTION_ARGS)
 	qs_count_events(COUNTER_ENQUEUED);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
-		bool		isnull;
-		Datum		id = SPI_getbinval(SPI_tuptable->vals[i],
-									   SPI_tuptable->tupdesc, 1, &isnull);
+		bool isnull;
+		Datum id = SPI_getbinval(SPI_tuptable->vals[i],
+								 SPI_tuptable->tupdesc, 1, &isnull);
 
 		tuplestore_putvalues(result->setResult, result->setDesc, &id, &isnull);
 	}
@@ -132,9 +132,9 @@ check_payloads(ArrayType *payloads)
 static void
 check_headers(ArrayType *headers, int count)
 {
-	Datum	   *element;
-	bool	   *isnull;
-	int			header_count;
+	Datum *element;
+	bool *isnull;
+	int header_count;
 
 	check_dimensions(headers, "headers");
 	deconstruct_array(headers, JSONBOID, -1, false, TYPALIGN_INT, &element,
@@ -154,8 +154,8 @@ check_headers(ArrayType *headers, int count)
 static Datum
 new_ids(int count)
 {
-	pg_uuid_t  *ids = palloc(count * sizeof(pg_uuid_t));
-	Datum	   *elements = palloc(count * sizeof(Datum));
+	pg_uuid_t *ids = palloc(count * sizeof(pg_uuid_t));
+	Datum *elements = palloc(count * sizeof(Datum));
 
 	qs_new_ids(ids, count);
 	for (int i = 0; i < count; i++)

@@ -29,8 +29,8 @@ void
 qs_new_ids(pg_uuid_t *ids, int count)
 {
 	struct timespec now;
-	uint64		milliseconds;
-	uint32		nanoseconds;
+	uint64 milliseconds;
+	uint32 nanoseconds;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	milliseconds = (uint64) now.tv_sec * 1000 + now.tv_nsec / 1000000;
@@ -38,7 +38,7 @@ qs_new_ids(pg_uuid_t *ids, int count)
 
 	for (int i = 0; i < count; i++)
 	{
-		uint8		random[UUIDV7_RANDOM_BYTES];
+		uint8 random[UUIDV7_RANDOM_BYTES];
 
 		if (!pg_strong_random(random, sizeof(random)))
 			ereport(ERROR,
@@ -55,7 +55,7 @@ qs_new_ids(pg_uuid_t *ids, int count)
 Datum
 qs_generate_uuidv7(PG_FUNCTION_ARGS)
 {
-	pg_uuid_t  *id = palloc(sizeof(pg_uuid_t));
+	pg_uuid_t *id = palloc(sizeof(pg_uuid_t));
 
 	qs_new_ids(id, 1);
 	PG_RETURN_UUID_P(id);
@@ -67,7 +67,7 @@ qs_generate_uuidv7(PG_FUNCTION_ARGS)
 Datum
 qs_message_shard(PG_FUNCTION_ARGS)
 {
-	pg_uuid_t  *id = PG_GETARG_UUID_P(0);
+	pg_uuid_t *id = PG_GETARG_UUID_P(0);
 
 	PG_RETURN_INT16(qs_shard_of_uuid(id->data));
 }

@@ -15,4 +15,4 @@
 /* Fills `ids` with `count` new ids in increasing order. */
 extern void qs_new_ids(pg_uuid_t *ids, int count);
 
-#endif							/* QS_IDENTIFIER_H */
+#endif /* QS_IDENTIFIER_H */

@@ -32,15 +32,15 @@
 
 typedef struct LeaseSearch
 {
-	Relation	message;
-	Relation	index;
+	Relation message;
+	Relation index;
 	TupleTableSlot *slot;
 	TimestampTz now;
 	LockTupleMode mode;
-	Oid			in_flight;
-	AttrNumber	state_column;
-	AttrNumber	time_column;
-	AttrNumber	handle_column;
+	Oid in_flight;
+	AttrNumber state_column;
+	AttrNumber time_column;
+	AttrNumber handle_column;
 } LeaseSearch;
 
 static TM_Result lock_lease(LeaseSearch *search, IndexScanDesc scan,
@@ -53,9 +53,9 @@ qs_lock_leases(Relation message, const Lease *leases, int count,
 {
 	const Catalog *catalog = qs_catalog();
 	LeaseSearch search;
-	bool		quiet;
-	int			i = 0;
-	int			held = 0;
+	bool quiet;
+	int i = 0;
+	int held = 0;
 
 	search.message = message;
 	search.now = now;
@@ -83,14 +83,13 @@ qs_lock_leases(Relation message, const Lease *leases, int count,
 	while (i < count)
 	{
 		IndexScanDesc scan;
-		bool		look_anew = false;
+		bool look_anew = false;
 
 		PushActiveSnapshot(GetLatestSnapshot());
-		scan = qs_index_beginscan(message, search.index, quiet ?
-								  SnapshotSelf : GetActiveSnapshot(), 1);
+		scan = qs_index_beginscan(message, search.index, quiet ? SnapshotSelf : GetActiveSnapshot(), 1);
 		while (i < count && !look_anew)
 		{
-			TM_Result	outcome;
+			TM_Result outcome;
 
 			CHECK_FOR_INTERRUPTS();
 			outcome = lock_lease(&search, scan, &leases[i], &tids[held]);
@@ -139,8 +138,8 @@ static bool
 is_held(LeaseSearch *search, const Lease *lease)
 {
 	TupleTableSlot *slot = search->slot;
-	Datum		value;
-	bool		isnull;
+	Datum value;
+	bool isnull;
 
 	value = slot_getattr(slot, search->state_column, &isnull);
 	if (DatumGetObjectId(value) != search->in_flight)

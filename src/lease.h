@@ -19,8 +19,8 @@
 /* One lease, as its holder names it. */
 typedef struct Lease
 {
-	pg_uuid_t	id;
-	pg_uuid_t	receipt_handle;
+	pg_uuid_t id;
+	pg_uuid_t receipt_handle;
 } Lease;
 
 /*
@@ -31,8 +31,8 @@ typedef struct Lease
  *
  * The answer is how many are held; their rows are tids[0 .. answer - 1].
  */
-extern int	qs_lock_leases(Relation message, const Lease *leases, int count,
-						   TimestampTz now, LockTupleMode mode,
-						   ItemPointerData *tids);
+extern int qs_lock_leases(Relation message, const Lease *leases, int count,
+						  TimestampTz now, LockTupleMode mode,
+						  ItemPointerData *tids);
 
-#endif							/* QS_LEASE_H */
+#endif /* QS_LEASE_H */

@@ -44,9 +44,9 @@ qs_execute_latest(Statement *statement, Datum *values, const char *nulls)
 static void
 execute(Statement *statement, Datum *values, const char *nulls, bool latest)
 {
-	Oid			message = qs_catalog()->message;
-	int			guc_level = 0;
-	int			result;
+	Oid message = qs_catalog()->message;
+	int guc_level = 0;
+	int result;
 
 	if (statement->plan == NULL || statement->message != message)
 		prepare(statement, message);
@@ -80,7 +80,7 @@ execute(Statement *statement, Datum *values, const char *nulls, bool latest)
 Datum
 qs_tid_array(ItemPointerData *tids, int count)
 {
-	Datum	   *elements = palloc(count * sizeof(Datum));
+	Datum *elements = palloc(count * sizeof(Datum));
 
 	for (int i = 0; i < count; i++)
 		elements[i] = PointerGetDatum(&tids[i]);
@@ -113,12 +113,12 @@ argument_oid(ArgumentType argument)
 		case ARGUMENT_PRIORITY:
 			return qs_catalog()->priority_type;
 		case ARGUMENT_STATE:
-			{
-				const Catalog *catalog = qs_catalog();
+		{
+			const Catalog *catalog = qs_catalog();
 
-				return get_atttype(catalog->message,
-								   catalog->message_column.state);
-			}
+			return get_atttype(catalog->message,
+							   catalog->message_column.state);
+		}
 	}
 	elog(ERROR, "unknown argument type %d", (int) argument);
 }
@@ -130,8 +130,8 @@ argument_oid(ArgumentType argument)
 static void
 prepare(Statement *statement, Oid message)
 {
-	Oid			types[STATEMENT_MAX_ARGUMENTS];
-	SPIPlanPtr	plan;
+	Oid types[STATEMENT_MAX_ARGUMENTS];
+	SPIPlanPtr plan;
 
 	if (statement->plan != NULL)
 	{
@@ -165,26 +165,26 @@ has_current_plan(SPIPlanPtr plan)
 	CachedPlan *current = source->gplan;
 
 	return source->is_valid && current != NULL && current->is_valid &&
-		(!TransactionIdIsValid(current->saved_xmin) ||
-		 TransactionIdEquals(current->saved_xmin, TransactionXmin));
+		   (!TransactionIdIsValid(current->saved_xmin) ||
+			TransactionIdEquals(current->saved_xmin, TransactionXmin));
 }
 
 static void
 make_plan(Statement *statement)
 {
 	static const char *const settings[][2] = {
-		{"plan_cache_mode", "force_generic_plan"},
-		{"enable_seqscan", "off"},
-		{"enable_bitmapscan", "off"},
-		{"enable_hashjoin", "off"},
-		{"enable_mergejoin", "off"},
-		{"enable_material", "off"},
-		{"enable_indexscan", "on"},
-		{"enable_tidscan", "on"},
-		{"enable_nestloop", "on"},
-		{"jit", "off"},
+		{ "plan_cache_mode", "force_generic_plan" },
+		{ "enable_seqscan", "off" },
+		{ "enable_bitmapscan", "off" },
+		{ "enable_hashjoin", "off" },
+		{ "enable_mergejoin", "off" },
+		{ "enable_material", "off" },
+		{ "enable_indexscan", "on" },
+		{ "enable_tidscan", "on" },
+		{ "enable_nestloop", "on" },
+		{ "jit", "off" },
 	};
-	int			guc_level = NewGUCNestLevel();
+	int guc_level = NewGUCNestLevel();
 	CachedPlan *plan;
 
 	for (size_t i = 0; i < lengthof(settings); i++)

@@ -39,13 +39,13 @@ typedef enum ArgumentType
 typedef struct Statement
 {
 	const char *text;
-	int			result;			/* the SPI_OK_ code it must give */
-	int			argument_count;
+	int result; /* the SPI_OK_ code it must give */
+	int argument_count;
 	ArgumentType argument[STATEMENT_MAX_ARGUMENTS];
 
 	/* the rest belongs to plan.c and starts as zeroes */
-	SPIPlanPtr	plan;
-	Oid			message;		/* of the extension it was prepared for */
+	SPIPlanPtr plan;
+	Oid message; /* of the extension it was prepared for */
 } Statement;
 
 /*
@@ -65,4 +65,4 @@ extern void qs_execute_latest(Statement *statement, Datum *values,
 /* An ARGUMENT_TID_ARRAY. */
 extern Datum qs_tid_array(ItemPointerData *tids, int count);
 
-#endif							/* QS_PLAN_H */
+#endif /* QS_PLAN_H */

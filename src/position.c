@@ -22,24 +22,24 @@
  * measured cost, so that looks from the beginning take a small part of a
  * busy backend's time, and at most a third of one that polls in vain.
  */
-#define FULL_LOOK_INTERVAL	USECS_PER_SEC
-#define BUSY_COST			5
-#define IDLE_COST			1
+#define FULL_LOOK_INTERVAL USECS_PER_SEC
+#define BUSY_COST 5
+#define IDLE_COST 1
 
 typedef struct QueueTrails
 {
-	int32		queue_id;		/* hash key */
-	Trail		trail[PRIORITY_COUNT][ORDER_COUNT];
+	int32 queue_id; /* hash key */
+	Trail trail[PRIORITY_COUNT][ORDER_COUNT];
 } QueueTrails;
 
-const Position qs_beginning = {.time = DT_NOBEGIN};
+const Position qs_beginning = { .time = DT_NOBEGIN };
 
 static HTAB *trails;
-static Oid	trails_table;		/* the message table they are of */
+static Oid trails_table; /* the message table they are of */
 
 /* Numbers the transactions that moved a trail; 0 is none. */
 static uint64 transaction = 1;
-static bool moved;				/* did the current one? */
+static bool moved; /* did the current one? */
 
 static void transaction_end(XactEvent event, void *argument);
 static void subtransaction_end(SubXactEvent event, SubTransactionId mine,
@@ -57,7 +57,7 @@ static void
 make_trails(Oid message_table)
 {
 	static bool registered = false;
-	HASHCTL		control = {0};
+	HASHCTL control = { 0 };
 
 	if (!registered)
 	{
@@ -67,7 +67,7 @@ make_trails(Oid message_table)
 	}
 	if (trails != NULL)
 	{
-		HTAB	   *old = trails;
+		HTAB *old = trails;
 
 		trails = NULL;
 		hash_destroy(old);
@@ -84,7 +84,7 @@ Trail *
 qs_trail(Oid message_table, int32 queue_id, Priority priority, Order order)
 {
 	QueueTrails *queue;
-	bool		found;
+	bool found;
 
 	/* Queue ids start over in an extension that was created again. */
 	if (trails == NULL || trails_table != message_table)
@@ -98,14 +98,13 @@ qs_trail(Oid message_table, int32 queue_id, Priority priority, Order order)
 		queue = hash_search(trails, &queue_id, HASH_ENTER, &found);
 		for (int p = 0; p < PRIORITY_COUNT; p++)
 			for (int o = 0; o < ORDER_COUNT; o++)
-				queue->trail[p][o] = (Trail)
-			{
-				.start = qs_beginning,
-				.settled = qs_beginning,
-				.due_at = DT_NOBEGIN,
-				.put_off_until = DT_NOBEGIN,
-				.looked_at = DT_NOBEGIN
-			};
+				queue->trail[p][o] = (Trail){
+					.start = qs_beginning,
+					.settled = qs_beginning,
+					.due_at = DT_NOBEGIN,
+					.put_off_until = DT_NOBEGIN,
+					.looked_at = DT_NOBEGIN
+				};
 	}
 	return &queue->trail[priority][order];
 }
@@ -158,7 +157,7 @@ move_back(void)
 		for (int p = 0; p < PRIORITY_COUNT; p++)
 			for (int o = 0; o < ORDER_COUNT; o++)
 			{
-				Trail	   *trail = &queue->trail[p][o];
+				Trail *trail = &queue->trail[p][o];
 
 				if (trail->moved_in == transaction)
 					trail->start = trail->settled;

@@ -27,8 +27,8 @@
 /* The two orders of a queue and priority that are scanned for candidates. */
 typedef enum Order
 {
-	ORDER_ELAPSED,				/* by available_after */
-	ORDER_READY					/* by enqueued_at, id */
+	ORDER_ELAPSED, /* by available_after */
+	ORDER_READY	   /* by enqueued_at, id */
 } Order;
 
 #define ORDER_COUNT (ORDER_READY + 1)
@@ -42,23 +42,23 @@ typedef enum Order
 typedef struct Position
 {
 	TimestampTz time;
-	uint8		tie[UUID_LEN];	/* the id, or the address */
+	uint8 tie[UUID_LEN]; /* the id, or the address */
 } Position;
 
 /* What is remembered of one order of one queue and priority. */
 typedef struct Trail
 {
-	Position	start;			/* where the next look begins */
-	Position	settled;		/* the same, before this transaction moved it */
-	uint64		moved_in;		/* the transaction that moved it last */
-	TimestampTz looked_at;		/* time of the last look from the beginning */
-	TimestampTz put_off_until;	/* none before this because it found little */
-	TimestampTz due_at;			/* one at this time in any case */
+	Position start;			   /* where the next look begins */
+	Position settled;		   /* the same, before this transaction moved it */
+	uint64 moved_in;		   /* the transaction that moved it last */
+	TimestampTz looked_at;	   /* time of the last look from the beginning */
+	TimestampTz put_off_until; /* none before this because it found little */
+	TimestampTz due_at;		   /* one at this time in any case */
 } Trail;
 
 extern const Position qs_beginning;
 
-extern int	qs_position_compare(const Position *a, const Position *b);
+extern int qs_position_compare(const Position *a, const Position *b);
 
 /* The trail, new ones at the beginning. */
 extern Trail *qs_trail(Oid message_table, int32 queue_id, Priority priority,
@@ -76,4 +76,4 @@ extern void qs_full_look_done(Trail *trail, TimestampTz now, int64 entries);
 /* The next look starts here, unless the transaction rolls back. */
 extern void qs_trail_move(Trail *trail, const Position *start);
 
-#endif							/* QS_POSITION_H */
+#endif /* QS_POSITION_H */

@@ -53,7 +53,7 @@ enum
 #define MAX_NAME_LENGTH 64
 
 /* Beyond this the cache starts over: it serves sessions that use few queues. */
-#define MAX_ENTRIES		256
+#define MAX_ENTRIES 256
 
 /* Of a name that is too long to be one, this much is shown. */
 #define MAX_SHOWN_LENGTH 100
@@ -63,16 +63,16 @@ enum
 
 typedef struct Entry
 {
-	char		name[MAX_NAME_LENGTH + 1];	/* hash key, zero-terminated */
-	uint64		generation;
+	char name[MAX_NAME_LENGTH + 1]; /* hash key, zero-terminated */
+	uint64 generation;
 	QueueDetails details;
 } Entry;
 
 PG_FUNCTION_INFO_V1(qs_queue_changed);
 
 static HTAB *cache;
-static uint64 generation = 1;	/* 0 is never current */
-static Oid	watched_queue;		/* the table that the entries were read from */
+static uint64 generation = 1; /* 0 is never current */
+static Oid watched_queue;	  /* the table that the entries were read from */
 
 static bool read_queue(const char *name, QueueDetails *details,
 					   uint64 *read_generation);
@@ -99,10 +99,10 @@ qs_null_argument(const char *name)
 void
 qs_queue_details(const text *name, QueueDetails *details)
 {
-	char		key[MAX_NAME_LENGTH + 1];
-	int			length = VARSIZE_ANY_EXHDR(name);
-	Entry	   *entry;
-	uint64		read_generation;
+	char key[MAX_NAME_LENGTH + 1];
+	int length = VARSIZE_ANY_EXHDR(name);
+	Entry *entry;
+	uint64 read_generation;
 
 	if (length <= MAX_NAME_LENGTH)
 	{
@@ -132,9 +132,9 @@ qs_queue_details(const text *name, QueueDetails *details)
 	}
 
 	{
-		char	   *given = text_to_cstring(name);
-		char	   *nearest = nearest_name(given);
-		bool		clipped = length > MAX_SHOWN_LENGTH;
+		char *given = text_to_cstring(name);
+		char *nearest = nearest_name(given);
+		bool clipped = length > MAX_SHOWN_LENGTH;
 
 		if (clipped)
 			given[pg_mbcliplen(given, length, MAX_SHOWN_LENGTH)] = '\0';
@@ -145,15 +145,15 @@ qs_queue_details(const text *name, QueueDetails *details)
 						clipped ? "..." : ""),
 				 errdetail("There is no row with this name in queue_state.queue."),
 				 nearest != NULL ?
-				 errhint("Perhaps you meant the queue \"%s\".", nearest) :
-				 errhint("Create it with queue_state.create_queue().")));
+					 errhint("Perhaps you meant the queue \"%s\".", nearest) :
+					 errhint("Create it with queue_state.create_queue().")));
 	}
 }
 
 static Interval
 interval_column(HeapTuple tuple, TupleDesc descriptor, int column)
 {
-	bool		isnull;
+	bool isnull;
 
 	return *DatumGetIntervalP(heap_getattr(tuple, column, descriptor, &isnull));
 }
@@ -167,13 +167,13 @@ read_queue(const char *name, QueueDetails *details, uint64 *read_generation)
 {
 	static bool registered = false;
 	const Catalog *catalog = qs_catalog();
-	Oid			queue = catalog->queue;
-	Oid			index = catalog->queue_name_key;
-	Relation	relation;
+	Oid queue = catalog->queue;
+	Oid index = catalog->queue_name_key;
+	Relation relation;
 	ScanKeyData key;
 	SysScanDesc scan;
-	HeapTuple	tuple;
-	bool		found = false;
+	HeapTuple tuple;
+	bool found = false;
 
 	if (!registered)
 	{
@@ -192,8 +192,8 @@ read_queue(const char *name, QueueDetails *details, uint64 *read_generation)
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
-		TupleDesc	descriptor = RelationGetDescr(relation);
-		bool		isnull;
+		TupleDesc descriptor = RelationGetDescr(relation);
+		bool isnull;
 
 		found = true;
 		details->queue_id =
@@ -223,19 +223,19 @@ read_queue(const char *name, QueueDetails *details, uint64 *read_generation)
 static Entry *
 make_entry(const char *name)
 {
-	Entry	   *entry;
-	bool		found;
+	Entry *entry;
+	bool found;
 
 	if (cache != NULL && hash_get_num_entries(cache) >= MAX_ENTRIES)
 	{
-		HTAB	   *full = cache;
+		HTAB *full = cache;
 
 		cache = NULL;
 		hash_destroy(full);
 	}
 	if (cache == NULL)
 	{
-		HASHCTL		control = {0};
+		HASHCTL control = { 0 };
 
 		control.keysize = sizeof(entry->name);
 		control.entrysize = sizeof(Entry);
@@ -252,12 +252,12 @@ make_entry(const char *name)
 static char *
 nearest_name(const char *name)
 {
-	int			length = strlen(name);
-	int			bound = Min(MAX_NAME_DISTANCE, length / 2);
-	char	   *nearest = NULL;
-	Relation	relation;
+	int length = strlen(name);
+	int bound = Min(MAX_NAME_DISTANCE, length / 2);
+	char *nearest = NULL;
+	Relation relation;
 	SysScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple tuple;
 
 	if (length > MAX_NAME_LENGTH + MAX_NAME_DISTANCE)
 		return NULL;
@@ -268,11 +268,11 @@ nearest_name(const char *name)
 							  0, NULL);
 	while (bound > 0 && HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		bool		isnull;
-		Datum		value = heap_getattr(tuple, COLUMN_NAME,
-										 RelationGetDescr(relation), &isnull);
-		char	   *candidate = TextDatumGetCString(value);
-		int			distance;
+		bool isnull;
+		Datum value = heap_getattr(tuple, COLUMN_NAME,
+								   RelationGetDescr(relation), &isnull);
+		char *candidate = TextDatumGetCString(value);
+		int distance;
 
 		CHECK_FOR_INTERRUPTS();
 		distance = varstr_levenshtein_less_equal(name, length, candidate,

@@ -18,15 +18,15 @@
 void
 qs_count_events(Counter counter)
 {
-	TupleDesc	descriptor = SPI_tuptable->tupdesc;
+	TupleDesc descriptor = SPI_tuptable->tupdesc;
 
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
-		HeapTuple	row = SPI_tuptable->vals[i];
-		bool		isnull;
-		Datum		id = SPI_getbinval(row, descriptor, 1, &isnull);
-		Datum		queue_id = SPI_getbinval(row, descriptor, 2, &isnull);
-		Datum		priority = SPI_getbinval(row, descriptor, 3, &isnull);
+		HeapTuple row = SPI_tuptable->vals[i];
+		bool isnull;
+		Datum id = SPI_getbinval(row, descriptor, 1, &isnull);
+		Datum queue_id = SPI_getbinval(row, descriptor, 2, &isnull);
+		Datum priority = SPI_getbinval(row, descriptor, 3, &isnull);
 
 		qs_count(counter, DatumGetInt32(queue_id),
 				 qs_priority_of_oid(DatumGetObjectId(priority)),

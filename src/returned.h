@@ -19,4 +19,4 @@
  */
 extern void qs_count_events(Counter counter);
 
-#endif							/* QS_RETURNED_H */
+#endif /* QS_RETURNED_H */

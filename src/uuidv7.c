@@ -9,21 +9,21 @@
 
 #include "uuidv7.h"
 
-#define FRACTION_BITS		12
-#define FRACTION_MASK		0xfff
-#define NANOSECONDS_PER_MS	1000000
+#define FRACTION_BITS 12
+#define FRACTION_MASK 0xfff
+#define NANOSECONDS_PER_MS 1000000
 
-#define VERSION_BITS		0x70
-#define VARIANT_BITS		0x80
-#define VARIANT_MASK		0x3f
+#define VERSION_BITS 0x70
+#define VARIANT_BITS 0x80
+#define VARIANT_MASK 0x3f
 
 void
 qs_uuidv7(UuidClock *clock, uint64_t milliseconds, uint32_t nanoseconds,
 		  const uint8_t random[UUIDV7_RANDOM_BYTES],
 		  uint8_t uuid[UUIDV7_LENGTH])
 {
-	uint64_t	time;
-	unsigned	fraction;
+	uint64_t time;
+	unsigned fraction;
 
 	fraction = ((uint64_t) nanoseconds << FRACTION_BITS) / NANOSECONDS_PER_MS;
 	time = milliseconds << FRACTION_BITS | (fraction & FRACTION_MASK);

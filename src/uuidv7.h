@@ -17,13 +17,13 @@
 
 #include <stdint.h>
 
-#define UUIDV7_LENGTH		16
+#define UUIDV7_LENGTH 16
 #define UUIDV7_RANDOM_BYTES 8
 
 /* The time part of the value made last: milliseconds << 12 | fraction. */
 typedef struct UuidClock
 {
-	uint64_t	last;
+	uint64_t last;
 } UuidClock;
 
 /*
@@ -35,4 +35,4 @@ extern void qs_uuidv7(UuidClock *clock, uint64_t milliseconds,
 					  const uint8_t random[UUIDV7_RANDOM_BYTES],
 					  uint8_t uuid[UUIDV7_LENGTH]);
 
-#endif							/* QS_UUIDV7_H */
+#endif /* QS_UUIDV7_H */

@@ -18,7 +18,7 @@
 static uint64_t
 milliseconds_of(const uint8_t *uuid)
 {
-	uint64_t	value = 0;
+	uint64_t value = 0;
 
 	for (int i = 0; i < 6; i++)
 		value = value << 8 | uuid[i];
@@ -34,12 +34,11 @@ fraction_of(const uint8_t *uuid)
 static void
 test_layout(void)
 {
-	const uint8_t zeroes[UUIDV7_RANDOM_BYTES] = {0};
-	const uint8_t ones[UUIDV7_RANDOM_BYTES] =
-	{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-	UuidClock	clock = {0};
-	uint8_t		low[UUIDV7_LENGTH];
-	uint8_t		high[UUIDV7_LENGTH];
+	const uint8_t zeroes[UUIDV7_RANDOM_BYTES] = { 0 };
+	const uint8_t ones[UUIDV7_RANDOM_BYTES] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	UuidClock clock = { 0 };
+	uint8_t low[UUIDV7_LENGTH];
+	uint8_t high[UUIDV7_LENGTH];
 
 	qs_uuidv7(&clock, SOME_TIME, 0, zeroes, low);
 	qs_uuidv7(&clock, SOME_TIME, 500000, ones, high);
@@ -50,16 +49,16 @@ test_layout(void)
 	ok(fraction_of(low) == 0, "the start of a millisecond");
 	ok(fraction_of(high) == 2048, "half a millisecond is half of rand_a");
 	ok(memcmp(high + 9, ones + 1, UUIDV7_RANDOM_BYTES - 1) == 0 &&
-	   (high[8] & 0x3f) == 0x3f && (low[8] & 0x3f) == 0,
+		   (high[8] & 0x3f) == 0x3f && (low[8] & 0x3f) == 0,
 	   "all other bits are the random ones");
 }
 
 static void
 test_last_nanosecond(void)
 {
-	const uint8_t random[UUIDV7_RANDOM_BYTES] = {0};
-	UuidClock	clock = {0};
-	uint8_t		uuid[UUIDV7_LENGTH];
+	const uint8_t random[UUIDV7_RANDOM_BYTES] = { 0 };
+	UuidClock clock = { 0 };
+	uint8_t uuid[UUIDV7_LENGTH];
 
 	qs_uuidv7(&clock, SOME_TIME, 999999, random, uuid);
 	ok(milliseconds_of(uuid) == SOME_TIME && fraction_of(uuid) == 4095,
@@ -74,11 +73,11 @@ static bool
 increases(int64_t step, int count)
 {
 	/* random bits that fall, so that they cannot make the order by chance */
-	uint8_t		random[UUIDV7_RANDOM_BYTES];
-	UuidClock	clock = {0};
-	uint64_t	nanoseconds = SOME_TIME * 1000000;
-	uint8_t		previous[UUIDV7_LENGTH] = {0};
-	uint8_t		uuid[UUIDV7_LENGTH];
+	uint8_t random[UUIDV7_RANDOM_BYTES];
+	UuidClock clock = { 0 };
+	uint64_t nanoseconds = SOME_TIME * 1000000;
+	uint8_t previous[UUIDV7_LENGTH] = { 0 };
+	uint8_t uuid[UUIDV7_LENGTH];
 
 	for (int i = 0; i < count; i++)
 	{
@@ -104,11 +103,11 @@ test_order(void)
 static void
 test_step_back(void)
 {
-	const uint8_t random[UUIDV7_RANDOM_BYTES] = {0};
-	UuidClock	clock = {0};
-	uint8_t		before[UUIDV7_LENGTH];
-	uint8_t		stepped[UUIDV7_LENGTH];
-	uint8_t		after[UUIDV7_LENGTH];
+	const uint8_t random[UUIDV7_RANDOM_BYTES] = { 0 };
+	UuidClock clock = { 0 };
+	uint8_t before[UUIDV7_LENGTH];
+	uint8_t stepped[UUIDV7_LENGTH];
+	uint8_t after[UUIDV7_LENGTH];
 
 	qs_uuidv7(&clock, SOME_TIME, 0, random, before);
 	qs_uuidv7(&clock, SOME_TIME - 5000, 0, random, stepped);

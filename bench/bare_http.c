@@ -27,10 +27,10 @@ static struct MHD_Response *compressed;
 static struct MHD_Response *
 load(const char *path, const char *encoding)
 {
-	FILE	   *file = fopen(path, "rb");
+	FILE *file = fopen(path, "rb");
 	struct MHD_Response *response;
-	char	   *bytes;
-	long		length;
+	char *bytes;
+	long length;
 
 	if (file == NULL || fseek(file, 0, SEEK_END) != 0 || (length = ftell(file)) <= 0)
 	{
@@ -74,18 +74,19 @@ answer(void *closure, struct MHD_Connection *connection, const char *url,
 										   "Accept-Encoding");
 	return MHD_queue_response(connection, MHD_HTTP_OK,
 							  accepted != NULL && strstr(accepted, "gzip") != NULL ?
-							  compressed : plain);
+								  compressed :
+								  plain);
 }
 
 int
 main(int argc, char **argv)
 {
 	struct MHD_Daemon *daemon;
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	unsigned	flags = MHD_USE_INTERNAL_POLLING_THREAD;
-	unsigned	threads = 1;
-	sigset_t	signals;
-	int			received;
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD;
+	unsigned threads = 1;
+	sigset_t signals;
+	int received;
 
 	if (argc != 6 || inet_pton(AF_INET, argv[1], &address.sin_addr) != 1)
 	{

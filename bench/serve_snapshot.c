@@ -29,8 +29,8 @@
 static bool
 refresh(int64_t queues, int64_t round, Totals *totals)
 {
-	int64_t		start_ns = boottime_ns();
-	Snapshot   *snapshot = snapshot_begin(queues);
+	int64_t start_ns = boottime_ns();
+	Snapshot *snapshot = snapshot_begin(queues);
 	SnapshotInfo info = {
 		.sent_boottime_ns = start_ns,
 		.wall_time_us = (int64_t) time(NULL) * 1000000,
@@ -44,12 +44,12 @@ refresh(int64_t queues, int64_t round, Totals *totals)
 		return false;
 	for (int64_t q = 0; q < queues && result == SNAPSHOT_OK; q++)
 	{
-		char		name[32];
+		char name[32];
 
 		snprintf(name, sizeof(name), "queue-%06lld", (long long) q);
 		for (int p = 0; p < PRIORITY_COUNT && result == SNAPSHOT_OK; p++)
 		{
-			SnapshotRow row = {.queue_id = (int32_t) q + 1,.priority = (SnapshotPriority) p};
+			SnapshotRow row = { .queue_id = (int32_t) q + 1, .priority = (SnapshotPriority) p };
 
 			for (int c = 0; c < COUNTER_COUNT; c++)
 				row.counters[c] = (q * 7919 + p * 31 + c * 17 + round) % 5000;
@@ -89,11 +89,11 @@ main(int argc, char **argv)
 		.version = "1.0",
 		.instance = "bench"
 	};
-	char		error[512];
-	sigset_t	signals;
-	Totals	   *totals = totals_create();
-	int64_t		queues;
-	long		seconds;
+	char error[512];
+	sigset_t signals;
+	Totals *totals = totals_create();
+	int64_t queues;
+	long seconds;
 
 	if (argc != 4 || totals == NULL)
 	{
@@ -129,7 +129,7 @@ main(int argc, char **argv)
 	fflush(stdout);
 	for (int64_t round = 1;; round++)
 	{
-		struct timespec wait = {.tv_sec = seconds > 0 ? seconds : 3600};
+		struct timespec wait = { .tv_sec = seconds > 0 ? seconds : 3600 };
 
 		if (sigtimedwait(&signals, NULL, &wait) > 0)
 			break;

@@ -45,21 +45,21 @@ static bool gzip_key_made;
 
 typedef struct Recent
 {
-	struct MHD_Response *response;	/* holds a reference to the snapshot */
-	const Snapshot *snapshot;	/* NULL: a standby's answer */
-	int64_t		made_ns;
+	struct MHD_Response *response; /* holds a reference to the snapshot */
+	const Snapshot *snapshot;	   /* NULL: a standby's answer */
+	int64_t made_ns;
 } Recent;
 
 static pthread_mutex_t recent_lock = PTHREAD_MUTEX_INITIALIZER;
-static Recent recents[2][2];	/* by TextFormat; plain, compressed */
+static Recent recents[2][2]; /* by TextFormat; plain, compressed */
 
 /*
  * What an answer with queue series owns, until the library has sent it.
  */
 typedef struct Exposition
 {
-	Snapshot   *snapshot;		/* NULL on a standby */
-	Text		head;			/* rendered for this request */
+	Snapshot *snapshot; /* NULL on a standby */
+	Text head;			/* rendered for this request */
 	unsigned char trailer[GZIP_TRAILER_LENGTH];
 } Exposition;
 
@@ -90,7 +90,7 @@ free_gzip(void *value)
 static Gzip *
 own_gzip(void)
 {
-	Gzip	   *gzip = pthread_getspecific(gzip_key);
+	Gzip *gzip = pthread_getspecific(gzip_key);
 
 	if (gzip == NULL)
 	{
@@ -142,7 +142,8 @@ answer_start(const AnswerOptions *answer_options)
 	no_memory = make_fixed("out of memory\n", TYPE_PLAIN,
 						   MHD_HTTP_HEADER_RETRY_AFTER, "1");
 	no_snapshot = make_fixed("{\"error\":\"this replica has no snapshot; "
-							 "the leader has it\"}\n", TYPE_JSON,
+							 "the leader has it\"}\n",
+							 TYPE_JSON,
 							 MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 	alive = make_fixed("alive\n", TYPE_PLAIN, NULL, NULL);
 	if (gzip_key_made && not_found != NULL && not_allowed != NULL &&
@@ -173,14 +174,14 @@ answer_handler(const char *path)
 	{
 		const char *path;
 		HttpHandler handler;
-	}			pages[] = {
-		{"/metrics", HANDLER_METRICS},
-		{"/health/live", HANDLER_LIVE},
-		{"/livez", HANDLER_LIVE},
-		{"/health/ready", HANDLER_READY},
-		{"/readyz", HANDLER_READY},
-		{"/", HANDLER_STATUS},
-		{"/api/v1/snapshot", HANDLER_SNAPSHOT}
+	} pages[] = {
+		{ "/metrics", HANDLER_METRICS },
+		{ "/health/live", HANDLER_LIVE },
+		{ "/livez", HANDLER_LIVE },
+		{ "/health/ready", HANDLER_READY },
+		{ "/readyz", HANDLER_READY },
+		{ "/", HANDLER_STATUS },
+		{ "/api/v1/snapshot", HANDLER_SNAPSHOT }
 	};
 
 	for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
@@ -195,7 +196,7 @@ bool
 answer_method_allowed(const char *method)
 {
 	return strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
-		strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+		   strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
 }
 
 /*
@@ -205,7 +206,7 @@ answer_method_allowed(const char *method)
 typedef struct Pieces
 {
 	struct MHD_IoVec parts[2 * BODY_FAMILIES + 4];
-	unsigned	count;
+	unsigned count;
 } Pieces;
 
 static void
@@ -249,10 +250,10 @@ plain_pieces(Pieces *pieces, Exposition *exposition, TextFormat format)
 static bool
 gzip_pieces(Pieces *pieces, Exposition *exposition, TextFormat format)
 {
-	Gzip	   *gzip = own_gzip();
-	Text		deflated = TEXT_EMPTY;
-	uint32_t	checksum;
-	uint64_t	length = exposition->head.length;
+	Gzip *gzip = own_gzip();
+	Text deflated = TEXT_EMPTY;
+	uint32_t checksum;
+	uint64_t length = exposition->head.length;
 
 	if (gzip == NULL ||
 		!gzip_part(gzip, exposition->head.data, exposition->head.length, &deflated))
@@ -277,7 +278,7 @@ gzip_pieces(Pieces *pieces, Exposition *exposition, TextFormat format)
 	}
 	if (format == FORMAT_OPENMETRICS)
 	{
-		size_t		end = strlen(openmetrics_end);
+		size_t end = strlen(openmetrics_end);
 
 		add_piece(pieces, openmetrics_end_deflated, sizeof(openmetrics_end_deflated));
 		checksum = gzip_combine(checksum, gzip_checksum(openmetrics_end, end), end);
@@ -303,8 +304,8 @@ static struct MHD_Response *
 from_pieces(const Pieces *pieces, Exposition *exposition)
 {
 	struct MHD_Response *response = NULL;
-	Text		joined = TEXT_EMPTY;
-	size_t		length = 0;
+	Text joined = TEXT_EMPTY;
+	size_t length = 0;
 
 	for (unsigned i = 0; i < pieces->count; i++)
 		length += pieces->parts[i].iov_len;
@@ -335,10 +336,10 @@ make_exposition(TextFormat format, bool compressed, Snapshot *snapshot,
 {
 	Exposition *exposition = calloc(1, sizeof(*exposition));
 	ProcessUsage process;
-	MetricsContext context = {now_ns, options->version, &process};
-	Pieces		pieces = {.count = 0};
+	MetricsContext context = { now_ns, options->version, &process };
+	Pieces pieces = { .count = 0 };
 	struct MHD_Response *response;
-	bool		ready;
+	bool ready;
 
 	if (exposition == NULL)
 	{
@@ -363,7 +364,7 @@ make_exposition(TextFormat format, bool compressed, Snapshot *snapshot,
 							format == FORMAT_TEXT ? TYPE_TEXT : TYPE_OPENMETRICS,
 							MHD_HTTP_HEADER_VARY,
 							options->enable_openmetrics ? "Accept, Accept-Encoding" :
-							"Accept-Encoding");
+														  "Accept-Encoding");
 	if (response != NULL && compressed &&
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING,
 								"gzip") != MHD_YES)
@@ -399,11 +400,11 @@ queue_counted(struct MHD_Connection *connection, HttpHandler handler,
 static enum MHD_Result
 answer_metrics(struct MHD_Connection *connection)
 {
-	TextFormat	format = FORMAT_TEXT;
-	int64_t		now_ns = boottime_ns();
-	bool		compressed;
-	Snapshot   *snapshot;
-	Recent	   *recent;
+	TextFormat format = FORMAT_TEXT;
+	int64_t now_ns = boottime_ns();
+	bool compressed;
+	Snapshot *snapshot;
+	Recent *recent;
 	enum MHD_Result result;
 
 	if (options->enable_openmetrics)
@@ -472,7 +473,7 @@ from_text(Text *text, const char *type)
 static struct MHD_Response *
 answer_ready(HttpCode *code)
 {
-	Text		text = TEXT_EMPTY;
+	Text text = TEXT_EMPTY;
 	const char *words;
 
 	*code = page_ready(boottime_ns(), &words) ? CODE_200 : CODE_503;
@@ -483,9 +484,9 @@ answer_ready(HttpCode *code)
 static struct MHD_Response *
 answer_status(HttpCode *code)
 {
-	Text		text = TEXT_EMPTY;
-	PageContext context = {boottime_ns(), options->version, options->instance};
-	Snapshot   *snapshot = snapshot_acquire(context.now_ns);
+	Text text = TEXT_EMPTY;
+	PageContext context = { boottime_ns(), options->version, options->instance };
+	Snapshot *snapshot = snapshot_acquire(context.now_ns);
 
 	page_render(&text, &context, snapshot);
 	snapshot_release(snapshot);
@@ -499,11 +500,11 @@ answer_status(HttpCode *code)
  */
 typedef struct JsonReader
 {
-	Snapshot   *snapshot;
-	int64_t		next;
-	bool		closed;
-	Text		text;
-	size_t		sent;
+	Snapshot *snapshot;
+	int64_t next;
+	bool closed;
+	Text text;
+	size_t sent;
 } JsonReader;
 
 static void
@@ -520,9 +521,9 @@ static ssize_t
 json_reader_read(void *closure, uint64_t position, char *buffer, size_t size)
 {
 	JsonReader *reader = closure;
-	size_t		length;
+	size_t length;
 
-	(void) position;			/* always where the last call ended */
+	(void) position; /* always where the last call ended */
 	if (reader->sent == reader->text.length)
 	{
 		reader->text.length = 0;
@@ -553,7 +554,7 @@ json_reader_read(void *closure, uint64_t position, char *buffer, size_t size)
 static struct MHD_Response *
 answer_snapshot(HttpCode *code)
 {
-	int64_t		now_ns = boottime_ns();
+	int64_t now_ns = boottime_ns();
 	JsonReader *reader = calloc(1, sizeof(*reader));
 	struct MHD_Response *response;
 
@@ -611,7 +612,7 @@ enum MHD_Result
 answer_request(struct MHD_Connection *connection, HttpHandler handler,
 			   bool allowed)
 {
-	HttpCode	code = CODE_503;
+	HttpCode code = CODE_503;
 	struct MHD_Response *response;
 	enum MHD_Result result;
 

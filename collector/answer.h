@@ -22,7 +22,7 @@
 
 typedef struct AnswerOptions
 {
-	bool		enable_openmetrics;
+	bool enable_openmetrics;
 	const char *version;
 	const char *instance;
 } AnswerOptions;
@@ -51,4 +51,4 @@ extern bool answer_method_allowed(const char *method);
 extern enum MHD_Result answer_request(struct MHD_Connection *connection,
 									  HttpHandler handler, bool allowed);
 
-#endif							/* RETSU_ANSWER_H */
+#endif /* RETSU_ANSWER_H */

@@ -14,69 +14,85 @@
 /* What a family reads from the rows, and how it labels it. */
 typedef enum FamilySource
 {
-	FROM_COUNTER,				/* queue_name, message_priority */
-	FROM_AGE,					/* the same */
-	FROM_TOTAL,					/* the same */
-	FROM_TOTAL_BY_QUEUE,		/* queue_name; sum of the priorities */
-	FROM_EXPIRED				/* queue_name, message_delivery_history; sums */
+	FROM_COUNTER,		 /* queue_name, message_priority */
+	FROM_AGE,			 /* the same */
+	FROM_TOTAL,			 /* the same */
+	FROM_TOTAL_BY_QUEUE, /* queue_name; sum of the priorities */
+	FROM_EXPIRED		 /* queue_name, message_delivery_history; sums */
 } FamilySource;
 
 typedef struct QueueFamily
 {
-	Family		family;
+	Family family;
 	FamilySource source;
-	int			index;
+	int index;
 } QueueFamily;
 
 static const QueueFamily families[BODY_FAMILIES] = {
-	{{"queue_messages_ready", FAMILY_GAUGE,
-	"Messages a consumer could be given, as of the snapshot."},
-	FROM_COUNTER, COUNTER_READY},
-	{{"queue_messages_in_flight", FAMILY_GAUGE,
-	"Messages under a live lease, as of the snapshot."},
-	FROM_COUNTER, COUNTER_IN_FLIGHT},
-	{{"queue_messages_delayed", FAMILY_GAUGE,
-	"Messages whose time has not come yet, as of the snapshot."},
-	FROM_COUNTER, COUNTER_DELAYED},
-	{{"queue_messages_exhausted", FAMILY_GAUGE,
-	"Messages out of delivery attempts that await dead-lettering, as of the snapshot."},
-	FROM_COUNTER, COUNTER_EXHAUSTED},
-	{{"queue_messages_expired_backlog", FAMILY_GAUGE,
-	"Ready messages past their expiry that no cleaner has removed yet, as of the snapshot."},
-	FROM_COUNTER, COUNTER_EXPIRED_BACKLOG},
-	{{"queue_messages_elapsed_backlog", FAMILY_GAUGE,
-	"Messages whose lease or delay is over and that nobody has taken yet, as of the snapshot."},
-	FROM_COUNTER, COUNTER_ELAPSED_BACKLOG},
-	{{"queue_dead_letter_messages", FAMILY_GAUGE,
-	"Dead letters, as of the snapshot."},
-	FROM_COUNTER, COUNTER_DEAD_LETTERS},
-	{{"queue_oldest_ready_message_age_seconds", FAMILY_GAUGE,
-	"Age of the oldest ready message since it was enqueued, 0 if there is none, as of the snapshot."},
-	FROM_AGE, AGE_OLDEST_READY},
-	{{"queue_oldest_in_flight_message_age_seconds", FAMILY_GAUGE,
-	"Age of the oldest message under a live lease since it was enqueued, 0 if there is none, as of the snapshot."},
-	FROM_AGE, AGE_OLDEST_IN_FLIGHT},
-	{{"queue_messages_enqueued_total", FAMILY_COUNTER,
-	"Messages enqueued since the queue was created, as of the snapshot."},
-	FROM_TOTAL, TOTAL_ENQUEUED},
-	{{"queue_messages_delivered_total", FAMILY_COUNTER,
-	"Deliveries, each attempt counted, as of the snapshot."},
-	FROM_TOTAL_BY_QUEUE, TOTAL_DELIVERED},
-	{{"queue_messages_acknowledged_total", FAMILY_COUNTER,
-	"Messages acknowledged, as of the snapshot."},
-	FROM_TOTAL_BY_QUEUE, TOTAL_ACKNOWLEDGED},
-	{{"queue_messages_dead_lettered_total", FAMILY_COUNTER,
-	"Messages moved to the dead letters, as of the snapshot."},
-	FROM_TOTAL_BY_QUEUE, TOTAL_DEAD_LETTERED},
-	{{"queue_messages_expired_total", FAMILY_COUNTER,
-	"Messages removed after their expiry, by whether they had been delivered before, as of the snapshot."},
-	FROM_EXPIRED, 0},
-	{{"queue_dead_letter_messages_purged_total", FAMILY_COUNTER,
-	"Dead letters deleted by retention or by hand, as of the snapshot."},
-	FROM_TOTAL_BY_QUEUE, TOTAL_DEAD_LETTER_PURGED},
-	{{"queue_dead_letter_messages_redriven_total", FAMILY_COUNTER,
-	"Dead letters put back into their queue, as of the snapshot."},
-	FROM_TOTAL_BY_QUEUE, TOTAL_DEAD_LETTER_REDRIVEN}
+	{ { "queue_messages_ready", FAMILY_GAUGE,
+		"Messages a consumer could be given, as of the snapshot." },
+	  FROM_COUNTER,
+	  COUNTER_READY },
+	{ { "queue_messages_in_flight", FAMILY_GAUGE,
+		"Messages under a live lease, as of the snapshot." },
+	  FROM_COUNTER,
+	  COUNTER_IN_FLIGHT },
+	{ { "queue_messages_delayed", FAMILY_GAUGE,
+		"Messages whose time has not come yet, as of the snapshot." },
+	  FROM_COUNTER,
+	  COUNTER_DELAYED },
+	{ { "queue_messages_exhausted", FAMILY_GAUGE,
+		"Messages out of delivery attempts that await dead-lettering, as of the snapshot." },
+	  FROM_COUNTER,
+	  COUNTER_EXHAUSTED },
+	{ { "queue_messages_expired_backlog", FAMILY_GAUGE,
+		"Ready messages past their expiry that no cleaner has removed yet, as of the snapshot." },
+	  FROM_COUNTER,
+	  COUNTER_EXPIRED_BACKLOG },
+	{ { "queue_messages_elapsed_backlog", FAMILY_GAUGE,
+		"Messages whose lease or delay is over and that nobody has taken yet, as of the snapshot." },
+	  FROM_COUNTER,
+	  COUNTER_ELAPSED_BACKLOG },
+	{ { "queue_dead_letter_messages", FAMILY_GAUGE,
+		"Dead letters, as of the snapshot." },
+	  FROM_COUNTER,
+	  COUNTER_DEAD_LETTERS },
+	{ { "queue_oldest_ready_message_age_seconds", FAMILY_GAUGE,
+		"Age of the oldest ready message since it was enqueued, 0 if there is none, as of the snapshot." },
+	  FROM_AGE,
+	  AGE_OLDEST_READY },
+	{ { "queue_oldest_in_flight_message_age_seconds", FAMILY_GAUGE,
+		"Age of the oldest message under a live lease since it was enqueued, 0 if there is none, as of the snapshot." },
+	  FROM_AGE,
+	  AGE_OLDEST_IN_FLIGHT },
+	{ { "queue_messages_enqueued_total", FAMILY_COUNTER,
+		"Messages enqueued since the queue was created, as of the snapshot." },
+	  FROM_TOTAL,
+	  TOTAL_ENQUEUED },
+	{ { "queue_messages_delivered_total", FAMILY_COUNTER,
+		"Deliveries, each attempt counted, as of the snapshot." },
+	  FROM_TOTAL_BY_QUEUE,
+	  TOTAL_DELIVERED },
+	{ { "queue_messages_acknowledged_total", FAMILY_COUNTER,
+		"Messages acknowledged, as of the snapshot." },
+	  FROM_TOTAL_BY_QUEUE,
+	  TOTAL_ACKNOWLEDGED },
+	{ { "queue_messages_dead_lettered_total", FAMILY_COUNTER,
+		"Messages moved to the dead letters, as of the snapshot." },
+	  FROM_TOTAL_BY_QUEUE,
+	  TOTAL_DEAD_LETTERED },
+	{ { "queue_messages_expired_total", FAMILY_COUNTER,
+		"Messages removed after their expiry, by whether they had been delivered before, as of the snapshot." },
+	  FROM_EXPIRED,
+	  0 },
+	{ { "queue_dead_letter_messages_purged_total", FAMILY_COUNTER,
+		"Dead letters deleted by retention or by hand, as of the snapshot." },
+	  FROM_TOTAL_BY_QUEUE,
+	  TOTAL_DEAD_LETTER_PURGED },
+	{ { "queue_dead_letter_messages_redriven_total", FAMILY_COUNTER,
+		"Dead letters put back into their queue, as of the snapshot." },
+	  FROM_TOTAL_BY_QUEUE,
+	  TOTAL_DEAD_LETTER_REDRIVEN }
 };
 
 /*
@@ -85,16 +101,16 @@ static const QueueFamily families[BODY_FAMILIES] = {
  */
 typedef struct LabelCache
 {
-	Text		text;
-	size_t	   *offsets;		/* one more than queues */
+	Text text;
+	size_t *offsets; /* one more than queues */
 } LabelCache;
 
 static bool
 cache_labels(LabelCache *cache, const Snapshot *snapshot)
 {
-	int64_t		queues = snapshot_queues(snapshot);
+	int64_t queues = snapshot_queues(snapshot);
 
-	*cache = (LabelCache) {TEXT_EMPTY, NULL};
+	*cache = (LabelCache){ TEXT_EMPTY, NULL };
 	cache->offsets = malloc(((size_t) queues + 1) * sizeof(size_t));
 	if (cache->offsets == NULL)
 		return false;
@@ -124,9 +140,9 @@ open_sample(Text *text, const LabelCache *cache, int64_t queue,
 			const char *name, size_t name_length,
 			const char *tail, size_t tail_length)
 {
-	size_t		start = cache->offsets[queue];
-	size_t		labels = cache->offsets[queue + 1] - start;
-	char	   *to;
+	size_t start = cache->offsets[queue];
+	size_t labels = cache->offsets[queue + 1] - start;
+	char *to;
 
 	if (!text_reserve(text, name_length + labels + tail_length + 64))
 		return;
@@ -144,7 +160,7 @@ open_sample(Text *text, const LabelCache *cache, int64_t queue,
 static int64_t
 sum_totals(const Snapshot *snapshot, int64_t queue, int total)
 {
-	int64_t		sum = 0;
+	int64_t sum = 0;
 
 	for (int p = 0; p < PRIORITY_COUNT; p++)
 	{
@@ -163,15 +179,15 @@ render_by_priority(Text *text, const QueueFamily *family,
 	static const struct
 	{
 		const char *text;
-		size_t		length;
-	}			tails[PRIORITY_COUNT] = {
-		[PRIORITY_HIGH] = {LITERAL(",message_priority=\"HIGH\"} ")},
-		[PRIORITY_MEDIUM] = {LITERAL(",message_priority=\"MEDIUM\"} ")},
-		[PRIORITY_LOW] = {LITERAL(",message_priority=\"LOW\"} ")}
+		size_t length;
+	} tails[PRIORITY_COUNT] = {
+		[PRIORITY_HIGH] = { LITERAL(",message_priority=\"HIGH\"} ") },
+		[PRIORITY_MEDIUM] = { LITERAL(",message_priority=\"MEDIUM\"} ") },
+		[PRIORITY_LOW] = { LITERAL(",message_priority=\"LOW\"} ") }
 	};
 	const char *name = family->family.name;
-	size_t		name_length = strlen(name);
-	int64_t		queues = snapshot_queues(snapshot);
+	size_t name_length = strlen(name);
+	int64_t queues = snapshot_queues(snapshot);
 
 	for (int64_t i = 0; i < queues; i++)
 	{
@@ -197,8 +213,8 @@ render_by_queue(Text *text, const QueueFamily *family,
 				const Snapshot *snapshot, const LabelCache *cache)
 {
 	const char *name = family->family.name;
-	size_t		name_length = strlen(name);
-	int64_t		queues = snapshot_queues(snapshot);
+	size_t name_length = strlen(name);
+	int64_t queues = snapshot_queues(snapshot);
 
 	for (int64_t i = 0; i < queues; i++)
 	{
@@ -226,12 +242,12 @@ render_by_queue(Text *text, const QueueFamily *family,
 /* Where a family's pieces start in the four buffers; ends with a sentinel. */
 typedef struct Marks
 {
-	size_t		announcement;
-	size_t		samples;
-	size_t		announcement_deflated;
-	size_t		samples_deflated;
-	size_t		head;
-	size_t		head_deflated;
+	size_t announcement;
+	size_t samples;
+	size_t announcement_deflated;
+	size_t samples_deflated;
+	size_t head;
+	size_t head_deflated;
 } Marks;
 
 static void
@@ -286,8 +302,8 @@ deflate_since(Gzip *gzip, const Text *text, size_t start, Text *deflated,
 			  uint32_t *checksum)
 {
 	const char *bytes = text->data + start;
-	size_t		length = text->length - start;
-	uint32_t	part = gzip_checksum(bytes, length);
+	size_t length = text->length - start;
+	uint32_t part = gzip_checksum(bytes, length);
 
 	*checksum = gzip_combine(*checksum, part, length);
 	return gzip_part(gzip, bytes, length, deflated);
@@ -297,8 +313,8 @@ static bool
 render_family(Body *body, const QueueFamily *family, const Snapshot *snapshot,
 			  const LabelCache *cache, Gzip *gzip, Marks *marks)
 {
-	uint32_t	samples = gzip_checksum("", 0);
-	size_t		sample_bytes;
+	uint32_t samples = gzip_checksum("", 0);
+	size_t sample_bytes;
 
 	set_marks(marks, body);
 	text_family(&body->text, FORMAT_TEXT, &family->family);
@@ -333,10 +349,10 @@ render_family(Body *body, const QueueFamily *family, const Snapshot *snapshot,
 bool
 body_render(Body *body, const Snapshot *snapshot)
 {
-	Marks		marks[BODY_FAMILIES + 1] = {{0}};
-	LabelCache	cache;
-	Gzip	   *gzip = gzip_create();
-	bool		ok = cache_labels(&cache, snapshot) && gzip != NULL;
+	Marks marks[BODY_FAMILIES + 1] = { { 0 } };
+	LabelCache cache;
+	Gzip *gzip = gzip_create();
+	bool ok = cache_labels(&cache, snapshot) && gzip != NULL;
 
 	memset(body, 0, sizeof(*body));
 	for (int f = 0; ok && f < BODY_FAMILIES; f++)

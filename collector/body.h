@@ -24,21 +24,21 @@
 typedef struct BodyView
 {
 	struct iovec parts[2 * BODY_FAMILIES];
-	int			count;
-	size_t		length;			/* sum of the parts */
+	int count;
+	size_t length; /* sum of the parts */
 } BodyView;
 
 typedef struct Body
 {
-	BodyView	plain[2];		/* by TextFormat */
-	BodyView	deflated[2];
-	uint32_t	checksum[2];	/* of the plain bytes, for gzip */
+	BodyView plain[2]; /* by TextFormat */
+	BodyView deflated[2];
+	uint32_t checksum[2]; /* of the plain bytes, for gzip */
 
 	/* what the views point into */
-	Text		text;
-	Text		text_deflated;
-	Text		heads;			/* OpenMetrics announcements */
-	Text		heads_deflated;
+	Text text;
+	Text text_deflated;
+	Text heads; /* OpenMetrics announcements */
+	Text heads_deflated;
 } Body;
 
 /* Render all rows of a snapshot; false when out of memory. */
@@ -48,4 +48,4 @@ extern void body_free(Body *body);
 /* The body of a finished snapshot. */
 extern const Body *snapshot_body(const Snapshot *snapshot);
 
-#endif							/* RETSU_BODY_H */
+#endif /* RETSU_BODY_H */

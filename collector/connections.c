@@ -15,18 +15,18 @@
 /* Where a connection is in its life; the clock that runs in each. */
 typedef enum Phase
 {
-	PHASE_HEADER,				/* a request is arriving: header_timeout */
-	PHASE_ANSWER,				/* a request is being answered: request_timeout */
-	PHASE_IDLE					/* between requests: idle_timeout */
+	PHASE_HEADER, /* a request is arriving: header_timeout */
+	PHASE_ANSWER, /* a request is being answered: request_timeout */
+	PHASE_IDLE	  /* between requests: idle_timeout */
 } Phase;
 
 struct Connection
 {
 	/* guarded by the lock */
-	bool		used;
-	bool		opened;			/* the library has it; it may be shut down */
-	bool		closing;		/* it was; counts no more against a limit */
-	int			fd;
+	bool used;
+	bool opened;  /* the library has it; it may be shut down */
+	bool closing; /* it was; counts no more against a limit */
+	int fd;
 	unsigned char address[16];
 	ClosedReason reason;
 
@@ -36,8 +36,8 @@ struct Connection
 	 * and one old, and judges a deadline by a moment too much or too little.
 	 */
 	_Atomic(Phase) phase;
-	atomic_int_least64_t since_ns;	/* start of the phase */
-	atomic_int_least64_t request_ns;	/* start of the request, for its deadline */
+	atomic_int_least64_t since_ns;	 /* start of the phase */
+	atomic_int_least64_t request_ns; /* start of the request, for its deadline */
 
 	/* bytes received when last looked at while idle; -1 if not looked yet */
 	atomic_int_least64_t idle_bytes;
@@ -46,9 +46,9 @@ struct Connection
 struct Connections
 {
 	ConnectionLimits limits;
-	int			slots;
-	pthread_mutex_t lock;		/* guards the table, but see Connection */
-	Connection	table[];
+	int slots;
+	pthread_mutex_t lock; /* guards the table, but see Connection */
+	Connection table[];
 };
 
 Connections *
@@ -58,11 +58,11 @@ connections_create(const ConnectionLimits *limits)
 	 * Those that are closing keep their slot until the library lets go of them,
 	 * which takes a moment; so there are more slots than the limit.
 	 */
-	int			slots = limits->total * 2 + 8;
+	int slots = limits->total * 2 + 8;
 	Connections *connections;
 
 	connections = calloc(1, sizeof(*connections) +
-						 (size_t) slots * sizeof(Connection));
+								(size_t) slots * sizeof(Connection));
 	if (connections == NULL)
 		return NULL;
 	connections->limits = *limits;
@@ -110,11 +110,11 @@ static int64_t
 received_bytes(int fd)
 {
 	struct tcp_info info;
-	socklen_t	length = sizeof(info);
+	socklen_t length = sizeof(info);
 
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 ||
 		length < offsetof(struct tcp_info, tcpi_bytes_received) +
-		sizeof(info.tcpi_bytes_received))
+					 sizeof(info.tcpi_bytes_received))
 		return -1;
 	return (int64_t) info.tcpi_bytes_received;
 }
@@ -159,9 +159,9 @@ connections_admit(Connections *connections, int fd,
 {
 	Connection *slot = NULL;
 	unsigned char key[16];
-	int			total = 0;
-	int			same = 0;
-	bool		admitted = false;
+	int total = 0;
+	int same = 0;
+	bool admitted = false;
 
 	normalize(address, key);
 	pthread_mutex_lock(&connections->lock);
@@ -281,9 +281,9 @@ connections_request_ends(Connection *connection, int64_t now_ns)
 static void
 expire_idle(const ConnectionLimits *limits, Connection *c, int64_t now_ns)
 {
-	int64_t		before = c->idle_bytes;
-	int64_t		bytes = received_bytes(c->fd);
-	Phase		idle = PHASE_IDLE;
+	int64_t before = c->idle_bytes;
+	int64_t bytes = received_bytes(c->fd);
+	Phase idle = PHASE_IDLE;
 
 	if (before >= 0 && bytes > before)
 	{
@@ -338,7 +338,7 @@ connections_expire(Connections *connections, int64_t now_ns)
 int
 connections_shut_down(Connections *connections, bool all)
 {
-	int			left = 0;
+	int left = 0;
 
 	pthread_mutex_lock(&connections->lock);
 	for (int i = 0; i < connections->slots; i++)

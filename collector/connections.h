@@ -30,11 +30,11 @@ typedef struct Connection Connection;
 
 typedef struct ConnectionLimits
 {
-	int			total;
-	int			per_address;	/* an IPv6 client's address is its /64 */
-	int64_t		header_timeout_ns;
-	int64_t		request_timeout_ns;
-	int64_t		idle_timeout_ns;
+	int total;
+	int per_address; /* an IPv6 client's address is its /64 */
+	int64_t header_timeout_ns;
+	int64_t request_timeout_ns;
+	int64_t idle_timeout_ns;
 } ConnectionLimits;
 
 extern Connections *connections_create(const ConnectionLimits *limits);
@@ -68,6 +68,6 @@ extern void connections_expire(Connections *connections, int64_t now_ns);
  * For an ordered stop: shut down all connections without a request under way,
  * or all.  Returns how many are left that were not shut down.
  */
-extern int	connections_shut_down(Connections *connections, bool all);
+extern int connections_shut_down(Connections *connections, bool all);
 
-#endif							/* RETSU_CONNECTIONS_H */
+#endif /* RETSU_CONNECTIONS_H */

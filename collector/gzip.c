@@ -10,7 +10,7 @@
 
 struct Gzip
 {
-	z_stream	stream;
+	z_stream stream;
 };
 
 /* magic, deflate, no flags, no time, fastest algorithm, Unix */
@@ -21,7 +21,7 @@ const unsigned char gzip_header[GZIP_HEADER_LENGTH] = {
 Gzip *
 gzip_create(void)
 {
-	Gzip	   *gzip = calloc(1, sizeof(*gzip));
+	Gzip *gzip = calloc(1, sizeof(*gzip));
 
 	if (gzip == NULL)
 		return NULL;
@@ -51,7 +51,7 @@ gzip_free(Gzip *gzip)
 uint32_t
 gzip_checksum(const char *bytes, size_t length)
 {
-	uLong		crc = crc32_z(0L, Z_NULL, 0);
+	uLong crc = crc32_z(0L, Z_NULL, 0);
 
 	return (uint32_t) crc32_z(crc, (const Bytef *) bytes, length);
 }
@@ -65,7 +65,7 @@ gzip_combine(uint32_t first, uint32_t second, size_t second_length)
 bool
 gzip_part(Gzip *gzip, const char *bytes, size_t length, Text *out)
 {
-	z_stream   *stream = &gzip->stream;
+	z_stream *stream = &gzip->stream;
 
 	/* Only a stream in disorder fails here, and this one is never left in it. */
 	if (deflateReset(stream) != Z_OK)
@@ -78,8 +78,8 @@ gzip_part(Gzip *gzip, const char *bytes, size_t length, Text *out)
 
 	for (;;)
 	{
-		bool		last;
-		size_t		room;
+		bool last;
+		size_t room;
 
 		if (stream->avail_in == 0 && length > 0)
 		{

@@ -44,4 +44,4 @@ extern const unsigned char gzip_header[GZIP_HEADER_LENGTH];
 extern void gzip_trailer(unsigned char trailer[GZIP_TRAILER_LENGTH],
 						 uint32_t checksum, uint64_t length);
 
-#endif							/* RETSU_GZIP_H */
+#endif /* RETSU_GZIP_H */

@@ -51,25 +51,25 @@
 
 static struct
 {
-	bool		running;
+	bool running;
 	AnswerOptions answer;
-	char	   *version;
-	char	   *instance;
-	void		(*heartbeat) (void);
-	Listeners	listeners;
+	char *version;
+	char *instance;
+	void (*heartbeat)(void);
+	Listeners listeners;
 	Connections *connections;
 	struct MHD_Daemon *daemon;
-	pthread_t	thread;
-	int			wake_fd;
+	pthread_t thread;
+	int wake_fd;
 	atomic_bool accepting;
-	atomic_bool ending;			/* our thread has to end */
-}			service = {.wake_fd = -1};
+	atomic_bool ending; /* our thread has to end */
+} service = { .wake_fd = -1 };
 
 static void
 library_log(void *closure, const char *format, va_list arguments)
 {
-	char		message[256];
-	size_t		length;
+	char message[256];
+	size_t length;
 
 	(void) closure;
 	vsnprintf(message, sizeof(message), format, arguments);
@@ -104,7 +104,7 @@ on_connection(void *closure, struct MHD_Connection *connection,
 
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 		*socket_context = info == NULL ? NULL :
-			connections_opened(service.connections, info->connect_fd);
+										 connections_opened(service.connections, info->connect_fd);
 	}
 	else if (*socket_context != NULL)
 	{
@@ -149,7 +149,7 @@ on_request(void *closure, struct MHD_Connection *connection, const char *url,
 {
 	static char seen;
 	HttpHandler handler = answer_handler(url);
-	bool		allowed = answer_method_allowed(method);
+	bool allowed = answer_method_allowed(method);
 
 	(void) closure;
 	(void) http_version;
@@ -204,20 +204,20 @@ accept_some(int listen_fd)
 	for (int i = 0; i < 64; i++)
 	{
 		struct sockaddr_storage address;
-		socklen_t	length = sizeof(address);
+		socklen_t length = sizeof(address);
 		ClosedReason reason;
-		int			fd = accept4(listen_fd, (struct sockaddr *) &address, &length,
-								 SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(listen_fd, (struct sockaddr *) &address, &length,
+						 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0)
 			return errno != EMFILE && errno != ENFILE && errno != ENOBUFS &&
-				errno != ENOMEM;
+				   errno != ENOMEM;
 		if (!connections_admit(service.connections, fd, (struct sockaddr *) &address,
 							   boottime_ns(), &reason))
 			refuse(fd, reason);
 		else if (MHD_add_connection(service.daemon, fd, (struct sockaddr *) &address,
 									length) != MHD_YES)
-			connections_failed(service.connections, fd);	/* it is closed */
+			connections_failed(service.connections, fd); /* it is closed */
 	}
 	return true;
 }
@@ -226,29 +226,28 @@ static void *
 accept_main(void *closure)
 {
 	struct pollfd fds[LISTENER_MAX + 1];
-	int64_t		last_beat = 0;
-	int64_t		pause_until = 0;
+	int64_t last_beat = 0;
+	int64_t pause_until = 0;
 
 	(void) closure;
 	pthread_setname_np(pthread_self(), "http-accept");
 	while (!atomic_load(&service.ending))
 	{
-		int64_t		now_ns = boottime_ns();
-		int			count = 0;
-		int			timeout = status_http_connections() > 0 ? TICK_MS : 1000;
+		int64_t now_ns = boottime_ns();
+		int count = 0;
+		int timeout = status_http_connections() > 0 ? TICK_MS : 1000;
 
 		if (service.heartbeat != NULL && now_ns - last_beat >= 500000000)
 		{
 			service.heartbeat();
 			last_beat = now_ns;
 		}
-		fds[count++] = (struct pollfd) {.fd = service.wake_fd,.events = POLLIN};
+		fds[count++] = (struct pollfd){ .fd = service.wake_fd, .events = POLLIN };
 		if (atomic_load(&service.accepting) && now_ns >= pause_until)
 		{
 			for (int i = 0; i < service.listeners.count; i++)
-				fds[count++] = (struct pollfd)
-				{
-					.fd = service.listeners.items[i].fd,.events = POLLIN
+				fds[count++] = (struct pollfd){
+					.fd = service.listeners.items[i].fd, .events = POLLIN
 				};
 		}
 		else if (timeout > ACCEPT_PAUSE_MS)
@@ -257,7 +256,7 @@ accept_main(void *closure)
 		{
 			if (fds[0].revents != 0)
 			{
-				uint64_t	ignored;
+				uint64_t ignored;
 
 				if (read(service.wake_fd, &ignored, sizeof(ignored)) < 0)
 					continue;
@@ -286,7 +285,7 @@ static bool
 check_descriptors(const HttpOptions *options, char *error, size_t error_size)
 {
 	struct rlimit limit;
-	rlim_t		needed = (rlim_t) options->max_connections + RESERVED_DESCRIPTORS;
+	rlim_t needed = (rlim_t) options->max_connections + RESERVED_DESCRIPTORS;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
 		limit.rlim_cur > needed)
@@ -308,8 +307,8 @@ check_descriptors(const HttpOptions *options, char *error, size_t error_size)
 HttpResult
 http_check(const HttpOptions *options, char *error, size_t error_size)
 {
-	char		host[256];
-	char		port[8];
+	char host[256];
+	char port[8];
 
 	if (options->config_file != NULL && options->config_file[0] != '\0' &&
 		!webconfig_check(options->config_file, error, error_size))
@@ -357,12 +356,12 @@ static bool
 start_library(const HttpOptions *options)
 {
 	/* Ours is the limit that counts; the library's only has to be above it. */
-	unsigned	limit = (unsigned) options->max_connections * 2 + 16;
+	unsigned limit = (unsigned) options->max_connections * 2 + 16;
 
 	MHD_set_panic_func(library_panic, NULL);
 	service.daemon =
 		MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD |
-						 MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_USE_ERROR_LOG,
+							 MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_USE_ERROR_LOG,
 						 0, NULL, NULL, on_request, NULL,
 						 MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
 						 MHD_OPTION_THREAD_POOL_SIZE, (unsigned) POOL_THREADS,
@@ -381,7 +380,7 @@ start_library(const HttpOptions *options)
 HttpResult
 http_start(const HttpOptions *options, char *error, size_t error_size)
 {
-	HttpResult	result = http_check(options, error, error_size);
+	HttpResult result = http_check(options, error, error_size);
 	ConnectionLimits limits = {
 		.total = options->max_connections,
 		.per_address = options->max_connections_per_ip,
@@ -410,8 +409,8 @@ http_start(const HttpOptions *options, char *error, size_t error_size)
 
 	service.version = strdup(options->version);
 	service.instance = strdup(options->instance);
-	service.answer = (AnswerOptions) {options->enable_openmetrics,
-	service.version, service.instance};
+	service.answer = (AnswerOptions){ options->enable_openmetrics,
+									  service.version, service.instance };
 	service.heartbeat = options->heartbeat;
 	service.connections = connections_create(&limits);
 	service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -440,13 +439,14 @@ const char *
 http_address(int i)
 {
 	return i >= 0 && i < service.listeners.count ?
-		service.listeners.items[i].address : NULL;
+			   service.listeners.items[i].address :
+			   NULL;
 }
 
 static void
 wake(void)
 {
-	uint64_t	one = 1;
+	uint64_t one = 1;
 
 	/* Fails only when the counter is full, and then the thread is awake. */
 	if (write(service.wake_fd, &one, sizeof(one)) < 0)
@@ -477,7 +477,7 @@ http_stop(int64_t deadline_ns)
 	http_stop_accepting();
 	while (connections_shut_down(service.connections, false) > 0 &&
 		   boottime_ns() < deadline_ns)
-		nanosleep(&(struct timespec) {.tv_nsec = 10000000}, NULL);
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	connections_shut_down(service.connections, true);
 
 	atomic_store(&service.ending, true);

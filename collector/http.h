@@ -16,20 +16,20 @@
 
 typedef struct HttpOptions
 {
-	const char *const *listen_addresses;	/* "host:port", "[v6]:port", ":port" */
-	int			listen_address_count;
-	const char *config_file;	/* --web.config.file; NULL or "" for none */
-	bool		enable_openmetrics;
-	int			max_connections;
-	int			max_connections_per_ip;
-	int64_t		header_timeout_ns;
-	int64_t		request_timeout_ns;
+	const char *const *listen_addresses; /* "host:port", "[v6]:port", ":port" */
+	int listen_address_count;
+	const char *config_file; /* --web.config.file; NULL or "" for none */
+	bool enable_openmetrics;
+	int max_connections;
+	int max_connections_per_ip;
+	int64_t header_timeout_ns;
+	int64_t request_timeout_ns;
 
 	/*
 	 * Called about once a second by the HTTP service's own thread, from inside
 	 * its loop, so that a watchdog can tell that it lives.  May be NULL.
 	 */
-	void		(*heartbeat) (void);
+	void (*heartbeat)(void);
 
 	/* exported as retsu_collector_build_info and on the status page; copied */
 	const char *version;
@@ -39,9 +39,9 @@ typedef struct HttpOptions
 typedef enum HttpResult
 {
 	HTTP_OK,
-	HTTP_BAD_CONFIG,			/* an address or the web config file is wrong */
-	HTTP_CANNOT_BIND,			/* exit status 69 */
-	HTTP_SYSTEM					/* no thread, memory or descriptor: 71 */
+	HTTP_BAD_CONFIG,  /* an address or the web config file is wrong */
+	HTTP_CANNOT_BIND, /* exit status 69 */
+	HTTP_SYSTEM		  /* no thread, memory or descriptor: 71 */
 } HttpResult;
 
 /*
@@ -68,4 +68,4 @@ extern const char *http_address(int i);
 extern void http_stop_accepting(void);
 extern void http_stop(int64_t deadline_ns);
 
-#endif							/* RETSU_HTTP_H */
+#endif /* RETSU_HTTP_H */

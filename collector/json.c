@@ -41,8 +41,8 @@ json_string(Text *text, const char *value)
 	text_char(text, '"');
 	while (*s != '\0')
 	{
-		int			skip;
-		int			length = text_utf8(s, &skip);
+		int skip;
+		int length = text_utf8(s, &skip);
 
 		if (length == 0)
 		{
@@ -57,7 +57,7 @@ json_string(Text *text, const char *value)
 		}
 		else if (*s < 0x20)
 		{
-			char		escape[6] = {'\\', 'u', '0', '0', hex[*s >> 4], hex[*s & 15]};
+			char escape[6] = { '\\', 'u', '0', '0', hex[*s >> 4], hex[*s & 15] };
 
 			text_bytes(text, escape, sizeof(escape));
 		}
@@ -83,7 +83,7 @@ void
 json_open(Text *text, const Snapshot *snapshot, int64_t now_ns)
 {
 	const SnapshotInfo *info = snapshot_info(snapshot);
-	int64_t		age = now_ns - info->sent_boottime_ns;
+	int64_t age = now_ns - info->sent_boottime_ns;
 
 	text_string(text, "{\"extension_version\":");
 	json_string(text, info->extension_version);

@@ -24,4 +24,4 @@ extern void json_open(Text *text, const Snapshot *snapshot, int64_t now_ns);
 extern void json_queue(Text *text, const Snapshot *snapshot, int64_t queue);
 extern void json_close(Text *text);
 
-#endif							/* RETSU_JSON_H */
+#endif /* RETSU_JSON_H */

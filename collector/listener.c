@@ -19,7 +19,7 @@
 static bool
 port_is_valid(const char *port)
 {
-	long		number = 0;
+	long number = 0;
 
 	if (*port == '\0' || strlen(port) > 5)
 		return false;
@@ -50,7 +50,7 @@ listener_parse(const char *address, char *host, size_t host_size,
 		end = colon - 1;
 	}
 	else if (memchr(address, ':', (size_t) (colon - address)) != NULL)
-		return false;			/* an IPv6 address without brackets */
+		return false; /* an IPv6 address without brackets */
 	if ((size_t) (end - start) >= host_size || strlen(colon + 1) >= port_size)
 		return false;
 	memcpy(host, start, (size_t) (end - start));
@@ -66,9 +66,9 @@ static void
 describe(int fd, char *buffer, size_t size)
 {
 	struct sockaddr_storage bound;
-	socklen_t	length = sizeof(bound);
-	char		host[64];
-	char		port[8];
+	socklen_t length = sizeof(bound);
+	char host[64];
+	char port[8];
 
 	if (getsockname(fd, (struct sockaddr *) &bound, &length) != 0 ||
 		getnameinfo((struct sockaddr *) &bound, length, host, sizeof(host),
@@ -85,10 +85,10 @@ describe(int fd, char *buffer, size_t size)
 static int
 open_socket(const struct addrinfo *info, bool any_family)
 {
-	int			on = 1;
-	int			v6only = !any_family;
-	int			fd = socket(info->ai_family,
-							SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
+	int v6only = !any_family;
+	int fd = socket(info->ai_family,
+					SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -1;
@@ -100,7 +100,7 @@ open_socket(const struct addrinfo *info, bool any_family)
 		bind(fd, info->ai_addr, info->ai_addrlen) != 0 ||
 		listen(fd, BACKLOG) != 0)
 	{
-		int			saved = errno;
+		int saved = errno;
 
 		close(fd);
 		errno = saved;
@@ -112,7 +112,7 @@ open_socket(const struct addrinfo *info, bool any_family)
 static bool
 add_socket(Listeners *listeners, int fd)
 {
-	Listener   *listener;
+	Listener *listener;
 
 	if (listeners->count == LISTENER_MAX)
 	{
@@ -132,12 +132,12 @@ add_socket(Listeners *listeners, int fd)
 static bool
 open_any(Listeners *listeners, const char *port)
 {
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
-	struct sockaddr_in v4 = {.sin_family = AF_INET};
-	struct addrinfo info = {.ai_family = AF_INET6,
-		.ai_addr = (struct sockaddr *) &v6,
-	.ai_addrlen = sizeof(v6)};
-	int			fd;
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
+	struct sockaddr_in v4 = { .sin_family = AF_INET };
+	struct addrinfo info = { .ai_family = AF_INET6,
+							 .ai_addr = (struct sockaddr *) &v6,
+							 .ai_addrlen = sizeof(v6) };
+	int fd;
 
 	v6.sin6_port = v4.sin_port = htons((uint16_t) atoi(port));
 	v4.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -155,9 +155,7 @@ open_any(Listeners *listeners, const char *port)
 static void
 set_port(struct sockaddr *address, const struct sockaddr *from)
 {
-	in_port_t	port = from->sa_family == AF_INET6
-		? ((const struct sockaddr_in6 *) from)->sin6_port
-		: ((const struct sockaddr_in *) from)->sin_port;
+	in_port_t port = from->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *) from)->sin6_port : ((const struct sockaddr_in *) from)->sin_port;
 
 	if (address->sa_family == AF_INET6)
 		((struct sockaddr_in6 *) address)->sin6_port = port;
@@ -171,13 +169,13 @@ set_port(struct sockaddr *address, const struct sockaddr *from)
 static bool
 open_all(Listeners *listeners, struct addrinfo *found, const char *port)
 {
-	int			opened = 0;
-	int			failure = 0;
+	int opened = 0;
+	int failure = 0;
 	struct sockaddr_storage first;
 
 	for (struct addrinfo *info = found; info != NULL; info = info->ai_next)
 	{
-		int			fd;
+		int fd;
 
 		if (opened > 0 && strcmp(port, "0") == 0)
 			set_port(info->ai_addr, (struct sockaddr *) &first);
@@ -196,7 +194,7 @@ open_all(Listeners *listeners, struct addrinfo *found, const char *port)
 			return false;
 		if (opened++ == 0)
 		{
-			socklen_t	length = sizeof(first);
+			socklen_t length = sizeof(first);
 
 			if (getsockname(fd, (struct sockaddr *) &first, &length) != 0)
 				return false;
@@ -210,14 +208,14 @@ ListenerResult
 listener_open(Listeners *listeners, const char *address, char *error,
 			  size_t error_size)
 {
-	char		host[256];
-	char		port[8];
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-	.ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+	char host[256];
+	char port[8];
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+							  .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
 	struct addrinfo *found;
-	bool		opened;
-	int			result;
-	char		reason[128];
+	bool opened;
+	int result;
+	char reason[128];
 
 	if (!listener_parse(address, host, sizeof(host), port, sizeof(port)))
 	{

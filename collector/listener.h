@@ -16,14 +16,14 @@
 
 typedef struct Listener
 {
-	int			fd;
-	char		address[72];	/* "127.0.0.1:24247", "[::1]:24247" */
+	int fd;
+	char address[72]; /* "127.0.0.1:24247", "[::1]:24247" */
 } Listener;
 
 typedef struct Listeners
 {
-	Listener	items[LISTENER_MAX];
-	int			count;
+	Listener items[LISTENER_MAX];
+	int count;
 } Listeners;
 
 typedef enum ListenerResult
@@ -49,4 +49,4 @@ extern ListenerResult listener_open(Listeners *listeners, const char *address,
 									char *error, size_t error_size);
 extern void listener_close(Listeners *listeners);
 
-#endif							/* RETSU_LISTENER_H */
+#endif /* RETSU_LISTENER_H */

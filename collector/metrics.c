@@ -69,24 +69,24 @@ static const char *const outcome_names[OUTCOME_COUNT] = {
 
 /* OpenMetrics wants the bounds as floating-point numbers, the text format not. */
 static const char *const bound_names[2][DURATION_BUCKETS] = {
-	[FORMAT_TEXT] = {"0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5",
-	"1", "2.5", "5", "10", "+Inf"},
-	[FORMAT_OPENMETRICS] = {"0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5",
-	"1.0", "2.5", "5.0", "10.0", "+Inf"}
+	[FORMAT_TEXT] = { "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5",
+					  "1", "2.5", "5", "10", "+Inf" },
+	[FORMAT_OPENMETRICS] = { "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5",
+							 "1.0", "2.5", "5.0", "10.0", "+Inf" }
 };
 
 /* One rendering: where to, how, and the family whose samples come now. */
 typedef struct Writer
 {
-	Text	   *text;
-	TextFormat	format;
+	Text *text;
+	TextFormat format;
 	const char *name;
 } Writer;
 
 static void
 open_family(Writer *writer, const char *name, FamilyType type, const char *help)
 {
-	Family		family = {name, type, help};
+	Family family = { name, type, help };
 
 	writer->name = name;
 	text_family(writer->text, writer->format, &family);
@@ -115,7 +115,7 @@ static void
 sample_labelled(Writer *writer, const char *label, const char *value,
 				int64_t number)
 {
-	Text	   *text = writer->text;
+	Text *text = writer->text;
 
 	text_string(text, writer->name);
 	text_char(text, '{');
@@ -145,7 +145,7 @@ static void
 histogram_part(Writer *writer, const char *suffix, DurationOutcome outcome,
 			   const char *bound)
 {
-	Text	   *text = writer->text;
+	Text *text = writer->text;
 
 	text_string(text, writer->name);
 	text_string(text, suffix);
@@ -168,7 +168,7 @@ render_durations(Writer *writer)
 	for (int o = 0; o < OUTCOME_COUNT; o++)
 	{
 		DurationHistogram histogram;
-		int64_t		count = 0;
+		int64_t count = 0;
 
 		status_durations((DurationOutcome) o, &histogram);
 		for (int b = 0; b < DURATION_BUCKETS; b++)
@@ -217,7 +217,7 @@ render_snapshot(Writer *writer, const MetricsContext *context,
 				const Snapshot *snapshot)
 {
 	const SnapshotInfo *info = snapshot_info(snapshot);
-	int64_t		age = context->now_ns - info->sent_boottime_ns;
+	int64_t age = context->now_ns - info->sent_boottime_ns;
 
 	gauge(writer, "queue_state_collection_success",
 		  status_last_collection_succeeded(),
@@ -282,7 +282,7 @@ metrics_request_possible(int handler, int code)
 static void
 render_http(Writer *writer, const char *version)
 {
-	Text	   *text = writer->text;
+	Text *text = writer->text;
 
 	open_family(writer, "retsu_collector_build_info", FAMILY_INFO,
 				"Version of this program.");
@@ -353,7 +353,7 @@ void
 metrics_render(Text *text, TextFormat format, const MetricsContext *context,
 			   const Snapshot *snapshot)
 {
-	Writer		writer = {text, format, NULL};
+	Writer writer = { text, format, NULL };
 
 	render_collection(&writer, snapshot != NULL);
 	if (snapshot != NULL)

@@ -18,7 +18,7 @@
 
 typedef struct MetricsContext
 {
-	int64_t		now_ns;			/* CLOCK_BOOTTIME */
+	int64_t now_ns; /* CLOCK_BOOTTIME */
 	const char *version;
 	const ProcessUsage *process;
 } MetricsContext;
@@ -34,4 +34,4 @@ extern void metrics_render(Text *text, TextFormat format,
 /* Whether a handler can answer with a code; only these pairs are exported. */
 extern bool metrics_request_possible(int handler, int code);
 
-#endif							/* RETSU_METRICS_H */
+#endif /* RETSU_METRICS_H */

@@ -13,7 +13,7 @@
 typedef struct Span
 {
 	const char *start;
-	size_t		length;
+	size_t length;
 } Span;
 
 static Span
@@ -23,14 +23,14 @@ trim(const char *start, const char *end)
 		start++;
 	while (end > start && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
-	return (Span) {start, (size_t) (end - start)};
+	return (Span){ start, (size_t) (end - start) };
 }
 
 static bool
 span_is(Span span, const char *word)
 {
 	return span.length == strlen(word) &&
-		strncasecmp(span.start, word, span.length) == 0;
+		   strncasecmp(span.start, word, span.length) == 0;
 }
 
 /*
@@ -60,8 +60,8 @@ next_piece(const char **rest, const char *end, char separator, Span *piece)
 static int
 parse_weight(Span value)
 {
-	int			weight;
-	int			scale = 100;
+	int weight;
+	int scale = 100;
 
 	if (value.length == 0 || value.length > 5 ||
 		(value.start[0] != '0' && value.start[0] != '1'))
@@ -84,30 +84,30 @@ parse_weight(Span value)
 /* One element of a header's list: what, how much, and its version parameter. */
 typedef struct Element
 {
-	Span		name;
-	int			weight;
-	Span		version;
+	Span name;
+	int weight;
+	Span version;
 } Element;
 
 static bool
 next_element(const char **rest, const char *end, Element *element)
 {
-	Span		whole;
-	Span		piece;
+	Span whole;
+	Span piece;
 	const char *inner;
 
 	if (!next_piece(rest, end, ',', &whole))
 		return false;
 	inner = whole.start;
 	element->weight = 1000;
-	element->version = (Span) {NULL, 0};
+	element->version = (Span){ NULL, 0 };
 	if (!next_piece(&inner, whole.start + whole.length, ';', &element->name))
 		return false;
 	while (next_piece(&inner, whole.start + whole.length, ';', &piece))
 	{
 		const char *equals = memchr(piece.start, '=', piece.length);
-		Span		key;
-		Span		value;
+		Span key;
+		Span value;
 
 		if (equals == NULL)
 			continue;
@@ -126,8 +126,8 @@ negotiate_gzip(const char *accept_encoding)
 {
 	const char *rest = accept_encoding;
 	const char *end;
-	Element		element;
-	bool		any = false;
+	Element element;
+	bool any = false;
 
 	if (accept_encoding == NULL)
 		return false;
@@ -147,10 +147,10 @@ negotiate_format(const char *accept)
 {
 	const char *rest = accept;
 	const char *end;
-	Element		element;
-	int			openmetrics = 0;
-	int			text = -1;		/* named by the client */
-	int			any = 0;		/* covered by a wildcard */
+	Element element;
+	int openmetrics = 0;
+	int text = -1; /* named by the client */
+	int any = 0;   /* covered by a wildcard */
 
 	if (accept == NULL)
 		return FORMAT_TEXT;

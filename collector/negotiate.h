@@ -21,4 +21,4 @@ extern bool negotiate_gzip(const char *accept_encoding);
  */
 extern TextFormat negotiate_format(const char *accept);
 
-#endif							/* RETSU_NEGOTIATE_H */
+#endif /* RETSU_NEGOTIATE_H */

@@ -18,8 +18,8 @@ append_html(Text *text, const char *value)
 
 	while (*s != '\0')
 	{
-		int			skip;
-		int			length = text_utf8(s, &skip);
+		int skip;
+		int length = text_utf8(s, &skip);
 
 		if (length == 0)
 		{
@@ -79,12 +79,11 @@ cell(Text *text, int64_t value)
 static int64_t
 sum_counter(const Snapshot *snapshot, int64_t queue, SnapshotCounter counter)
 {
-	int64_t		sum = 0;
+	int64_t sum = 0;
 
 	for (int p = 0; p < PRIORITY_COUNT; p++)
 	{
-		if (__builtin_add_overflow(sum, snapshot_row(snapshot, queue,
-													 (SnapshotPriority) p)->counters[counter],
+		if (__builtin_add_overflow(sum, snapshot_row(snapshot, queue, (SnapshotPriority) p)->counters[counter],
 								   &sum))
 			return INT64_MAX;
 	}
@@ -94,12 +93,12 @@ sum_counter(const Snapshot *snapshot, int64_t queue, SnapshotCounter counter)
 static void
 render_queues(Text *text, const Snapshot *snapshot)
 {
-	int64_t		queues = snapshot_queues(snapshot);
+	int64_t queues = snapshot_queues(snapshot);
 
 	text_string(text, "<h2>Queues</h2>\n<table>\n<tr><th>queue</th><th>ready</th>"
-				"<th>in flight</th><th>delayed</th><th>exhausted</th>"
-				"<th>expired backlog</th><th>elapsed backlog</th>"
-				"<th>dead letters</th></tr>\n");
+					  "<th>in flight</th><th>delayed</th><th>exhausted</th>"
+					  "<th>expired backlog</th><th>elapsed backlog</th>"
+					  "<th>dead letters</th></tr>\n");
 	for (int64_t i = 0; i < queues && i < PAGE_QUEUES; i++)
 	{
 		text_string(text, "<tr><td>");
@@ -112,25 +111,25 @@ render_queues(Text *text, const Snapshot *snapshot)
 	text_string(text, "</table>\n");
 	if (queues > PAGE_QUEUES)
 		text_string(text, "<p>Only the oldest queues are shown here; "
-					"<a href=\"/api/v1/snapshot\">all of them as JSON</a>.</p>\n");
+						  "<a href=\"/api/v1/snapshot\">all of them as JSON</a>.</p>\n");
 }
 
 void
 page_render(Text *text, const PageContext *context, const Snapshot *snapshot)
 {
-	char		message[256];
+	char message[256];
 	const char *words;
-	bool		ready = page_ready(context->now_ns, &words);
+	bool ready = page_ready(context->now_ns, &words);
 
 	text_string(text, "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">"
-				"<title>retsu-collector</title>\n<style>body{font-family:sans-serif;margin:2em}"
-				"table{border-collapse:collapse}th,td{text-align:left;padding:.2em .8em;"
-				"border-bottom:1px solid #ccc}</style></head>\n<body>\n"
-				"<h1>retsu-collector</h1>\n<table>\n");
+					  "<title>retsu-collector</title>\n<style>body{font-family:sans-serif;margin:2em}"
+					  "table{border-collapse:collapse}th,td{text-align:left;padding:.2em .8em;"
+					  "border-bottom:1px solid #ccc}</style></head>\n<body>\n"
+					  "<h1>retsu-collector</h1>\n<table>\n");
 	line(text, "version", context->version);
 	line(text, "instance", context->instance);
-	line(text, "role", snapshot != NULL ? "leader" :
-		 status_leads() ? "leader without a current snapshot" : "standby");
+	line(text, "role", snapshot != NULL ? "leader" : status_leads() ? "leader without a current snapshot" :
+																	  "standby");
 	line(text, "database", status_database_up() ? "up" : "down");
 	line(text, "ready", ready ? "yes" : words);
 	status_get_message(message, sizeof(message));
@@ -139,7 +138,7 @@ page_render(Text *text, const PageContext *context, const Snapshot *snapshot)
 	if (snapshot != NULL)
 	{
 		const SnapshotInfo *info = snapshot_info(snapshot);
-		int64_t		age = context->now_ns - info->sent_boottime_ns;
+		int64_t age = context->now_ns - info->sent_boottime_ns;
 
 		line(text, "extension version", info->extension_version);
 		line_number(text, "snapshot age, seconds", age > 0 ? age / 1000000000 : 0);
@@ -147,9 +146,9 @@ page_render(Text *text, const PageContext *context, const Snapshot *snapshot)
 		line_number(text, "queues dropped", snapshot_queues_dropped(snapshot));
 	}
 	text_string(text, "</table>\n<p><a href=\"/metrics\">metrics</a> "
-				"<a href=\"/api/v1/snapshot\">snapshot</a> "
-				"<a href=\"/health/live\">live</a> "
-				"<a href=\"/health/ready\">ready</a></p>\n");
+					  "<a href=\"/api/v1/snapshot\">snapshot</a> "
+					  "<a href=\"/health/live\">live</a> "
+					  "<a href=\"/health/ready\">ready</a></p>\n");
 	if (snapshot != NULL)
 		render_queues(text, snapshot);
 	text_string(text, "</body>\n</html>\n");

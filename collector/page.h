@@ -13,7 +13,7 @@
 
 typedef struct PageContext
 {
-	int64_t		now_ns;
+	int64_t now_ns;
 	const char *version;
 	const char *instance;
 } PageContext;
@@ -28,4 +28,4 @@ extern void page_render(Text *text, const PageContext *context,
  */
 extern bool page_ready(int64_t now_ns, const char **words);
 
-#endif							/* RETSU_PAGE_H */
+#endif /* RETSU_PAGE_H */

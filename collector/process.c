@@ -32,10 +32,10 @@ static int64_t start_time_ns;
 static bool
 read_stat(int64_t fields[STAT_RSS + 1])
 {
-	char		buffer[1024];
-	int			fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	ssize_t		length;
-	char	   *at;
+	char buffer[1024];
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+	char *at;
 
 	if (fd < 0)
 		return false;
@@ -52,7 +52,7 @@ read_stat(int64_t fields[STAT_RSS + 1])
 	at += 3;
 	for (int field = 4; field <= STAT_RSS; field++)
 	{
-		char	   *end;
+		char *end;
 
 		fields[field] = strtoll(at, &end, 10);
 		if (end == at)
@@ -65,18 +65,18 @@ read_stat(int64_t fields[STAT_RSS + 1])
 static void
 find_start_time(void)
 {
-	int64_t		fields[STAT_RSS + 1];
+	int64_t fields[STAT_RSS + 1];
 	struct timespec boot;
 	struct timespec wall;
-	long		ticks = sysconf(_SC_CLK_TCK);
+	long ticks = sysconf(_SC_CLK_TCK);
 
 	if (ticks <= 0 || !read_stat(fields) ||
 		clock_gettime(CLOCK_BOOTTIME, &boot) != 0 ||
 		clock_gettime(CLOCK_REALTIME, &wall) != 0)
 		return;
 	start_time_ns = ((int64_t) wall.tv_sec - boot.tv_sec) * 1000000000 +
-		wall.tv_nsec - boot.tv_nsec +
-		fields[STAT_STARTTIME] * (1000000000 / ticks);
+					wall.tv_nsec - boot.tv_nsec +
+					fields[STAT_STARTTIME] * (1000000000 / ticks);
 }
 
 /*
@@ -88,27 +88,27 @@ count_fds(void)
 {
 	struct Entry
 	{
-		uint64_t	inode;
-		int64_t		offset;
-		uint16_t	length;
-		uint8_t		type;
-		char		name[];
+		uint64_t inode;
+		int64_t offset;
+		uint16_t length;
+		uint8_t type;
+		char name[];
 	};
 	union
 	{
-		char		bytes[4096];
-		uint64_t	align;
-	}			buffer;
-	int64_t		count = 0;
-	int			fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		char bytes[4096];
+		uint64_t align;
+	} buffer;
+	int64_t count = 0;
+	int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -1;
 	for (;;)
 	{
-		long		length = syscall(SYS_getdents64, fd, buffer.bytes,
-									 sizeof(buffer.bytes));
-		long		at = 0;
+		long length = syscall(SYS_getdents64, fd, buffer.bytes,
+							  sizeof(buffer.bytes));
+		long at = 0;
 
 		if (length <= 0)
 			break;
@@ -130,18 +130,18 @@ count_fds(void)
 void
 process_usage(ProcessUsage *usage)
 {
-	int64_t		fields[STAT_RSS + 1];
+	int64_t fields[STAT_RSS + 1];
 	struct rusage rusage;
 	struct rlimit limit;
 
-	memset(usage, 0xff, sizeof(*usage));	/* all -1 */
+	memset(usage, 0xff, sizeof(*usage)); /* all -1 */
 	pthread_once(&start_time_once, find_start_time);
 	usage->start_time_ns = start_time_ns;
 	usage->cpu_ns = 0;
 	if (getrusage(RUSAGE_SELF, &rusage) == 0)
 		usage->cpu_ns = ((int64_t) rusage.ru_utime.tv_sec + rusage.ru_stime.tv_sec) *
-			1000000000 +
-			((int64_t) rusage.ru_utime.tv_usec + rusage.ru_stime.tv_usec) * 1000;
+							1000000000 +
+						((int64_t) rusage.ru_utime.tv_usec + rusage.ru_stime.tv_usec) * 1000;
 	if (read_stat(fields))
 	{
 		usage->threads = fields[STAT_NUM_THREADS];

@@ -10,14 +10,14 @@
 
 typedef struct ProcessUsage
 {
-	int64_t		cpu_ns;			/* user and system */
-	int64_t		start_time_ns;	/* since the epoch; 0 if unknown */
-	int64_t		resident_bytes; /* -1 if unknown, as all below */
-	int64_t		virtual_bytes;
-	int64_t		virtual_limit;	/* -1 also for unlimited */
-	int64_t		open_fds;
-	int64_t		max_fds;
-	int64_t		threads;
+	int64_t cpu_ns;			/* user and system */
+	int64_t start_time_ns;	/* since the epoch; 0 if unknown */
+	int64_t resident_bytes; /* -1 if unknown, as all below */
+	int64_t virtual_bytes;
+	int64_t virtual_limit; /* -1 also for unlimited */
+	int64_t open_fds;
+	int64_t max_fds;
+	int64_t threads;
 } ProcessUsage;
 
 /*
@@ -26,4 +26,4 @@ typedef struct ProcessUsage
  */
 extern void process_usage(ProcessUsage *usage);
 
-#endif							/* RETSU_PROCESS_H */
+#endif /* RETSU_PROCESS_H */

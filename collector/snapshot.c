@@ -17,26 +17,26 @@
 
 struct Snapshot
 {
-	atomic_int	references;
+	atomic_int references;
 
 	SnapshotInfo info;
-	char	   *extension_version;	/* what info points to */
-	int64_t		max_queues;
-	int64_t		queues;
-	int64_t		dropped;
-	int64_t		regressions;
+	char *extension_version; /* what info points to */
+	int64_t max_queues;
+	int64_t queues;
+	int64_t dropped;
+	int64_t regressions;
 
-	SnapshotRow *rows;			/* queues * PRIORITY_COUNT, by queue_id */
-	int64_t		row_capacity;	/* in queues */
-	size_t	   *name_offsets;	/* into names; as many as row_capacity */
-	Text		names;			/* each terminated by a zero byte */
-	Body		body;
+	SnapshotRow *rows;	  /* queues * PRIORITY_COUNT, by queue_id */
+	int64_t row_capacity; /* in queues */
+	size_t *name_offsets; /* into names; as many as row_capacity */
+	Text names;			  /* each terminated by a zero byte */
+	Body body;
 
 	/* While it is being built: the queue whose rows are coming in. */
-	bool		open;
-	bool		open_dropped;
-	int32_t		open_id;
-	unsigned	open_priorities;	/* one bit each */
+	bool open;
+	bool open_dropped;
+	int32_t open_id;
+	unsigned open_priorities; /* one bit each */
 };
 
 #define ALL_PRIORITIES ((1u << PRIORITY_COUNT) - 1)
@@ -89,7 +89,7 @@ boottime_ns(void)
 Snapshot *
 snapshot_begin(int64_t max_queues)
 {
-	Snapshot   *snapshot = calloc(1, sizeof(*snapshot));
+	Snapshot *snapshot = calloc(1, sizeof(*snapshot));
 
 	if (snapshot == NULL)
 		return NULL;
@@ -137,9 +137,9 @@ row_is_valid(const SnapshotRow *row)
 static bool
 grow(Snapshot *snapshot)
 {
-	int64_t		capacity = snapshot->row_capacity * 2;
+	int64_t capacity = snapshot->row_capacity * 2;
 	SnapshotRow *rows;
-	size_t	   *offsets;
+	size_t *offsets;
 
 	if (snapshot->queues < snapshot->row_capacity)
 		return true;
@@ -222,7 +222,7 @@ snapshot_finish(Snapshot *snapshot, const SnapshotInfo *info, Totals *totals)
 	{
 		SnapshotRow *rows = realloc(snapshot->rows,
 									(size_t) snapshot->queues * PRIORITY_COUNT *
-									sizeof(*rows));
+										sizeof(*rows));
 
 		if (rows != NULL)
 			snapshot->rows = rows;
@@ -243,7 +243,7 @@ snapshot_finish(Snapshot *snapshot, const SnapshotInfo *info, Totals *totals)
 static void
 replace_current(Snapshot *snapshot, int64_t deadline_ns)
 {
-	Snapshot   *previous;
+	Snapshot *previous;
 
 	pthread_rwlock_wrlock(&current_lock);
 	previous = current;
@@ -279,7 +279,7 @@ snapshot_extend(int64_t deadline_ns)
 Snapshot *
 snapshot_acquire(int64_t now_ns)
 {
-	Snapshot   *snapshot = NULL;
+	Snapshot *snapshot = NULL;
 
 	pthread_rwlock_rdlock(&current_lock);
 	if (current != NULL && now_ns < current_deadline_ns)
@@ -294,7 +294,7 @@ snapshot_acquire(int64_t now_ns)
 bool
 snapshot_is_served(int64_t now_ns)
 {
-	bool		served;
+	bool served;
 
 	pthread_rwlock_rdlock(&current_lock);
 	served = current != NULL && now_ns < current_deadline_ns;

@@ -93,29 +93,29 @@ enum
 /* One row of queue_state.snapshot(): one queue and priority. */
 typedef struct SnapshotRow
 {
-	int32_t		queue_id;
+	int32_t queue_id;
 	SnapshotPriority priority;
-	int64_t		counters[COUNTER_COUNT];
-	double		ages[AGE_COUNT];	/* seconds as of the snapshot */
-	int64_t		totals[TOTAL_COUNT];
+	int64_t counters[COUNTER_COUNT];
+	double ages[AGE_COUNT]; /* seconds as of the snapshot */
+	int64_t totals[TOTAL_COUNT];
 } SnapshotRow;
 
 /* What is known about the reading as a whole. */
 typedef struct SnapshotInfo
 {
-	int64_t		sent_boottime_ns;	/* when the query was sent, see above */
-	int64_t		wall_time_us;	/* wall clock of the reading, since the epoch */
-	int64_t		pending_rows;	/* rows not folded yet; -1 if not read */
-	int64_t		drift;			/* rows of the last verify(); -1 if never run */
-	const char *extension_version;	/* copied */
+	int64_t sent_boottime_ns;	   /* when the query was sent, see above */
+	int64_t wall_time_us;		   /* wall clock of the reading, since the epoch */
+	int64_t pending_rows;		   /* rows not folded yet; -1 if not read */
+	int64_t drift;				   /* rows of the last verify(); -1 if never run */
+	const char *extension_version; /* copied */
 } SnapshotInfo;
 
 /* Why a snapshot was refused; the whole of it is, never a single row. */
 typedef enum SnapshotResult
 {
 	SNAPSHOT_OK,
-	SNAPSHOT_NEGATIVE,			/* a negative count, total or age, or NaN */
-	SNAPSHOT_MALFORMED,			/* order, duplicate or missing priorities */
+	SNAPSHOT_NEGATIVE,	/* a negative count, total or age, or NaN */
+	SNAPSHOT_MALFORMED, /* order, duplicate or missing priorities */
 	SNAPSHOT_NO_MEMORY
 } SnapshotResult;
 
@@ -188,7 +188,7 @@ extern Snapshot *snapshot_acquire(int64_t now_ns);
 extern bool snapshot_is_served(int64_t now_ns);
 
 extern void snapshot_reference(Snapshot *snapshot);
-extern void snapshot_release(Snapshot *snapshot);	/* NULL is allowed */
+extern void snapshot_release(Snapshot *snapshot); /* NULL is allowed */
 
 /* Reading a finished snapshot. */
 extern const SnapshotInfo *snapshot_info(const Snapshot *snapshot);
@@ -202,4 +202,4 @@ extern const SnapshotRow *snapshot_row(const Snapshot *snapshot, int64_t queue,
 /* CLOCK_BOOTTIME in nanoseconds. */
 extern int64_t boottime_ns(void);
 
-#endif							/* RETSU_SNAPSHOT_H */
+#endif /* RETSU_SNAPSHOT_H */

@@ -50,7 +50,7 @@ get(Counter *counter)
 static void
 observe(DurationOutcome outcome, int64_t duration_ns)
 {
-	int			bucket = 0;
+	int bucket = 0;
 
 	while (bucket < DURATION_BUCKETS - 1 &&
 		   (double) duration_ns / 1e9 > duration_bounds[bucket])

@@ -20,12 +20,12 @@
 /* Why a lease was lost: label reason of queue_state_collector_lease_losses_total */
 typedef enum LossReason
 {
-	LOSS_CONNECTION,			/* backend killed, server gone, link broken */
-	LOSS_REFRESH,				/* a refresh failed */
-	LOSS_LOCK,					/* the session no longer holds the lock */
-	LOSS_RECOVERY,				/* the server has become a standby server */
-	LOSS_FENCE,					/* no good round trip within the fence */
-	LOSS_SHUTDOWN,				/* given back at the end of the process */
+	LOSS_CONNECTION, /* backend killed, server gone, link broken */
+	LOSS_REFRESH,	 /* a refresh failed */
+	LOSS_LOCK,		 /* the session no longer holds the lock */
+	LOSS_RECOVERY,	 /* the server has become a standby server */
+	LOSS_FENCE,		 /* no good round trip within the fence */
+	LOSS_SHUTDOWN,	 /* given back at the end of the process */
 	LOSS_COUNT
 } LossReason;
 
@@ -45,10 +45,10 @@ typedef enum FailureReason
 /* The maintenance thread's tasks: label task of queue_state_maintenance_*. */
 typedef enum MaintenanceTask
 {
-	MAINTENANCE_EXPIRE,			/* expire_messages() */
-	MAINTENANCE_DEAD_LETTER,	/* dead_letter_exhausted() */
-	MAINTENANCE_PURGE,			/* purge_dead_letters() */
-	MAINTENANCE_FORGET,			/* forget_processed() */
+	MAINTENANCE_EXPIRE,		 /* expire_messages() */
+	MAINTENANCE_DEAD_LETTER, /* dead_letter_exhausted() */
+	MAINTENANCE_PURGE,		 /* purge_dead_letters() */
+	MAINTENANCE_FORGET,		 /* forget_processed() */
 	MAINTENANCE_COUNT
 } MaintenanceTask;
 
@@ -60,7 +60,7 @@ typedef enum HttpHandler
 	HANDLER_READY,
 	HANDLER_STATUS,
 	HANDLER_SNAPSHOT,
-	HANDLER_OTHER,				/* no such page */
+	HANDLER_OTHER, /* no such page */
 	HANDLER_COUNT
 } HttpHandler;
 
@@ -77,12 +77,12 @@ typedef enum HttpCode
 /* label reason of retsu_collector_http_connections_closed_total */
 typedef enum ClosedReason
 {
-	CLOSED_PEER,				/* by the client, or after its last answer */
-	CLOSED_IDLE,				/* kept alive and unused, made room for another */
-	CLOSED_HEADER_TIMEOUT,		/* the request did not come in time */
-	CLOSED_REQUEST_TIMEOUT,		/* the answer was not taken in time */
-	CLOSED_CONNECTION_LIMIT,	/* refused: --web.max-connections */
-	CLOSED_ADDRESS_LIMIT,		/* refused: --web.max-connections-per-ip */
+	CLOSED_PEER,			 /* by the client, or after its last answer */
+	CLOSED_IDLE,			 /* kept alive and unused, made room for another */
+	CLOSED_HEADER_TIMEOUT,	 /* the request did not come in time */
+	CLOSED_REQUEST_TIMEOUT,	 /* the answer was not taken in time */
+	CLOSED_CONNECTION_LIMIT, /* refused: --web.max-connections */
+	CLOSED_ADDRESS_LIMIT,	 /* refused: --web.max-connections-per-ip */
 	CLOSED_SHUTDOWN,
 	CLOSED_COUNT
 } ClosedReason;
@@ -169,8 +169,8 @@ extern int64_t status_http_closed(ClosedReason reason);
  */
 typedef struct DurationHistogram
 {
-	int64_t		buckets[DURATION_BUCKETS];
-	int64_t		sum_ns;
+	int64_t buckets[DURATION_BUCKETS];
+	int64_t sum_ns;
 } DurationHistogram;
 
 extern void status_durations(DurationOutcome outcome, DurationHistogram *histogram);
@@ -178,4 +178,4 @@ extern void status_durations(DurationOutcome outcome, DurationHistogram *histogr
 /* Back to the state of a fresh process; for tests only. */
 extern void status_reset(void);
 
-#endif							/* RETSU_STATUS_H */
+#endif /* RETSU_STATUS_H */

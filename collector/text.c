@@ -22,8 +22,8 @@ text_free(Text *text)
 bool
 text_reserve(Text *text, size_t more)
 {
-	size_t		capacity;
-	char	   *data;
+	size_t capacity;
+	char *data;
 
 	if (text->failed)
 		return false;
@@ -58,7 +58,7 @@ text_reserve(Text *text, size_t more)
 void
 text_shrink(Text *text)
 {
-	char	   *data;
+	char *data;
 
 	if (text->failed || text->length == 0 || text->length == text->capacity)
 		return;
@@ -98,9 +98,9 @@ text_char(Text *text, char c)
 void
 text_integer(Text *text, int64_t value)
 {
-	char		digits[20];
-	int			position = sizeof(digits);
-	uint64_t	rest = value < 0 ? 0 - (uint64_t) value : (uint64_t) value;
+	char digits[20];
+	int position = sizeof(digits);
+	uint64_t rest = value < 0 ? 0 - (uint64_t) value : (uint64_t) value;
 
 	do
 	{
@@ -119,8 +119,8 @@ text_integer(Text *text, int64_t value)
 void
 text_fix_point(char *number, const char *point)
 {
-	size_t		length = strlen(point);
-	char	   *found = strstr(number, point);
+	size_t length = strlen(point);
+	char *found = strstr(number, point);
 
 	if (found == NULL || length == 0)
 		return;
@@ -131,7 +131,7 @@ text_fix_point(char *number, const char *point)
 void
 text_double(Text *text, double value)
 {
-	char		buffer[40];
+	char buffer[40];
 
 	if (isnan(value))
 	{
@@ -159,11 +159,10 @@ text_double(Text *text, double value)
 void
 text_seconds(Text *text, int64_t nanoseconds)
 {
-	uint64_t	rest = nanoseconds < 0 ? 0 - (uint64_t) nanoseconds
-		: (uint64_t) nanoseconds;
-	uint64_t	fraction = rest % 1000000000;
-	char		digits[9];
-	int			length = 9;
+	uint64_t rest = nanoseconds < 0 ? 0 - (uint64_t) nanoseconds : (uint64_t) nanoseconds;
+	uint64_t fraction = rest % 1000000000;
+	char digits[9];
+	int length = 9;
 
 	if (nanoseconds < 0)
 		text_char(text, '-');
@@ -186,7 +185,7 @@ text_utf8(const unsigned char *s, int *skip)
 {
 	unsigned char low = 0x80;
 	unsigned char high = 0xBF;
-	int			length;
+	int length;
 
 	*skip = 1;
 	if (s[0] < 0x80)
@@ -232,8 +231,8 @@ text_label_value(Text *text, const char *value)
 	while (*s != '\0')
 	{
 		const unsigned char *plain = s;
-		int			skip;
-		int			length;
+		int skip;
+		int length;
 
 		while (*s >= 0x20 && *s < 0x80 && *s != '\\' && *s != '"')
 			s++;
@@ -283,12 +282,12 @@ void
 text_family(Text *text, TextFormat format, const Family *family)
 {
 	static const char *const type_names[][2] = {
-		[FAMILY_GAUGE] = {"gauge", "gauge"},
-		[FAMILY_COUNTER] = {"counter", "counter"},
-		[FAMILY_HISTOGRAM] = {"histogram", "histogram"},
-		[FAMILY_INFO] = {"gauge", "info"}
+		[FAMILY_GAUGE] = { "gauge", "gauge" },
+		[FAMILY_COUNTER] = { "counter", "counter" },
+		[FAMILY_HISTOGRAM] = { "histogram", "histogram" },
+		[FAMILY_INFO] = { "gauge", "info" }
 	};
-	size_t		length = strlen(family->name);
+	size_t length = strlen(family->name);
 
 	if (format == FORMAT_OPENMETRICS)
 	{

@@ -16,13 +16,16 @@
 
 typedef struct Text
 {
-	char	   *data;			/* not terminated; NULL while empty */
-	size_t		length;
-	size_t		capacity;
-	bool		failed;			/* out of memory, contents are useless */
+	char *data; /* not terminated; NULL while empty */
+	size_t length;
+	size_t capacity;
+	bool failed; /* out of memory, contents are useless */
 } Text;
 
-#define TEXT_EMPTY {NULL, 0, 0, false}
+#define TEXT_EMPTY        \
+	{                     \
+		NULL, 0, 0, false \
+	}
 
 extern void text_free(Text *text);
 
@@ -63,7 +66,7 @@ extern void text_label_value(Text *text, const char *value);
  * how many bytes one U+FFFD stands for (the longest start of a sequence that
  * could have been valid).  s is terminated by a zero byte.
  */
-extern int	text_utf8(const unsigned char *s, int *skip);
+extern int text_utf8(const unsigned char *s, int *skip);
 
 /* Types of a metric family. */
 typedef enum FamilyType
@@ -71,14 +74,14 @@ typedef enum FamilyType
 	FAMILY_GAUGE,
 	FAMILY_COUNTER,
 	FAMILY_HISTOGRAM,
-	FAMILY_INFO					/* a gauge of value 1 in the text format */
+	FAMILY_INFO /* a gauge of value 1 in the text format */
 } FamilyType;
 
 /* The two formats a family can be announced in. */
 typedef enum TextFormat
 {
-	FORMAT_TEXT,				/* Prometheus text format 0.0.4 */
-	FORMAT_OPENMETRICS			/* OpenMetrics 1.0 */
+	FORMAT_TEXT,	   /* Prometheus text format 0.0.4 */
+	FORMAT_OPENMETRICS /* OpenMetrics 1.0 */
 } TextFormat;
 
 /*
@@ -88,11 +91,11 @@ typedef enum TextFormat
 typedef struct Family
 {
 	const char *name;
-	FamilyType	type;
+	FamilyType type;
 	const char *help;
 } Family;
 
 /* The HELP and TYPE lines that open a family. */
 extern void text_family(Text *text, TextFormat format, const Family *family);
 
-#endif							/* RETSU_TEXT_H */
+#endif /* RETSU_TEXT_H */

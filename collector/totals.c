@@ -9,20 +9,20 @@
 
 typedef struct TotalsEntry
 {
-	int32_t		queue_id;
+	int32_t queue_id;
 
 	/* one bit for each total that is behind what was exported */
-	uint32_t	behind;
-	int64_t		exported[PRIORITY_COUNT * TOTAL_COUNT];
+	uint32_t behind;
+	int64_t exported[PRIORITY_COUNT * TOTAL_COUNT];
 } TotalsEntry;
 
-_Static_assert(PRIORITY_COUNT * TOTAL_COUNT <= 32, "one bit for each total");
+_Static_assert(PRIORITY_COUNT *TOTAL_COUNT <= 32, "one bit for each total");
 
 struct Totals
 {
-	TotalsEntry *entries;		/* by ascending queue_id */
-	int64_t		count;
-	int64_t		regressions;
+	TotalsEntry *entries; /* by ascending queue_id */
+	int64_t count;
+	int64_t regressions;
 };
 
 Totals *
@@ -57,8 +57,8 @@ apply_queue(Totals *totals, const TotalsEntry *before, TotalsEntry *after,
 	after->behind = 0;
 	for (int i = 0; i < PRIORITY_COUNT * TOTAL_COUNT; i++)
 	{
-		int64_t    *value = &rows[i / TOTAL_COUNT].totals[i % TOTAL_COUNT];
-		uint32_t	bit = UINT32_C(1) << i;
+		int64_t *value = &rows[i / TOTAL_COUNT].totals[i % TOTAL_COUNT];
+		uint32_t bit = UINT32_C(1) << i;
 
 		if (before != NULL && *value < before->exported[i])
 		{
@@ -92,7 +92,7 @@ bool
 totals_apply(Totals *totals, SnapshotRow *rows, int64_t queues)
 {
 	TotalsEntry *entries = NULL;
-	int64_t		old = 0;
+	int64_t old = 0;
 
 	if (same_queues(totals, rows, queues))
 	{

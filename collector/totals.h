@@ -20,4 +20,4 @@
  */
 extern bool totals_apply(Totals *totals, SnapshotRow *rows, int64_t queues);
 
-#endif							/* RETSU_TOTALS_H */
+#endif /* RETSU_TOTALS_H */

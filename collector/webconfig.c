@@ -17,16 +17,16 @@ asks_for_nothing(const char *line)
 	const char *start = line + strspn(line, " \t\r\n");
 
 	return *start == '\0' || *start == '#' ||
-		(strncmp(line, "---", 3) == 0 && line[3 + strspn(line + 3, " \t\r\n")] == '\0');
+		   (strncmp(line, "---", 3) == 0 && line[3 + strspn(line + 3, " \t\r\n")] == '\0');
 }
 
 bool
 webconfig_check(const char *path, char *error, size_t error_size)
 {
-	FILE	   *file = fopen(path, "re");
-	char		line[512];
-	char		reason[128];
-	bool		accepted = true;
+	FILE *file = fopen(path, "re");
+	char line[512];
+	char reason[128];
+	bool accepted = true;
 
 	if (file == NULL)
 	{

@@ -16,4 +16,4 @@
  */
 extern bool webconfig_check(const char *path, char *error, size_t error_size);
 
-#endif							/* RETSU_WEBCONFIG_H */
+#endif /* RETSU_WEBCONFIG_H */

@@ -23,19 +23,19 @@ static const ConnectionLimits limits = {
 	.idle_timeout_ns = 60 * SECOND
 };
 
-static int	listen_fd;
+static int listen_fd;
 
 typedef struct Pair
 {
-	int			client;
-	int			server;
+	int client;
+	int server;
 	Connection *connection;
 } Pair;
 
 static struct sockaddr_storage
 address_of(const char *text)
 {
-	struct sockaddr_storage storage = {0};
+	struct sockaddr_storage storage = { 0 };
 	struct sockaddr_in *v4 = (struct sockaddr_in *) &storage;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *) &storage;
 
@@ -55,7 +55,7 @@ connect_from(Connections *connections, Pair *pair, const char *address,
 {
 	struct sockaddr_storage from = address_of(address);
 	struct sockaddr_in to;
-	socklen_t	length = sizeof(to);
+	socklen_t length = sizeof(to);
 
 	pair->connection = NULL;
 	pair->client = socket(AF_INET, SOCK_STREAM, 0);
@@ -89,7 +89,7 @@ leave(Connections *connections, Pair *pair)
 static bool
 is_shut(const Pair *pair)
 {
-	struct pollfd fd = {.fd = pair->client, .events = POLLIN | POLLRDHUP};
+	struct pollfd fd = { .fd = pair->client, .events = POLLIN | POLLRDHUP };
 
 	return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP)) != 0;
 }
@@ -98,8 +98,8 @@ static void
 test_limits(void)
 {
 	Connections *connections = connections_create(&limits);
-	Pair		pairs[4];
-	Pair		extra;
+	Pair pairs[4];
+	Pair extra;
 	ClosedReason reason = CLOSED_PEER;
 
 	for (int i = 0; i < 3; i++)
@@ -134,13 +134,13 @@ static void
 test_networks(void)
 {
 	Connections *connections = connections_create(&limits);
-	Pair		pairs[4];
-	Pair		extra;
+	Pair pairs[4];
+	Pair extra;
 	ClosedReason reason;
 
 	ok(connect_from(connections, &pairs[0], "2001:db8::1", 0, &reason) &&
-	   connect_from(connections, &pairs[1], "2001:db8::2", 0, &reason) &&
-	   connect_from(connections, &pairs[2], "2001:db8::3:4:5:6", 0, &reason),
+		   connect_from(connections, &pairs[1], "2001:db8::2", 0, &reason) &&
+		   connect_from(connections, &pairs[2], "2001:db8::3:4:5:6", 0, &reason),
 	   "three of one IPv6 network");
 	ok(!connect_from(connections, &extra, "2001:db8::7", 0, &reason),
 	   "a fourth counts as the same client");
@@ -155,8 +155,8 @@ static void
 test_deadlines(void)
 {
 	Connections *connections = connections_create(&limits);
-	Pair		header;
-	Pair		answer;
+	Pair header;
+	Pair answer;
 	ClosedReason reason;
 
 	status_reset();
@@ -183,8 +183,8 @@ test_deadlines(void)
 static void
 send_byte(const Pair *pair)
 {
-	struct pollfd fd = {.fd = pair->server, .events = POLLIN};
-	char		byte;
+	struct pollfd fd = { .fd = pair->server, .events = POLLIN };
+	char byte;
 
 	if (write(pair->client, "G", 1) != 1 || poll(&fd, 1, 10000) != 1 ||
 		read(pair->server, &byte, 1) != 1)
@@ -195,10 +195,10 @@ static void
 test_keep_alive(void)
 {
 	Connections *connections = connections_create(&limits);
-	Pair		silent;
-	Pair		slow;
+	Pair silent;
+	Pair slow;
 	ClosedReason reason;
-	int64_t		now = 0;
+	int64_t now = 0;
 
 	status_reset();
 	connect_from(connections, &silent, "192.0.2.1", now, &reason);
@@ -240,8 +240,8 @@ static void
 test_stop(void)
 {
 	Connections *connections = connections_create(&limits);
-	Pair		idle;
-	Pair		busy;
+	Pair idle;
+	Pair busy;
 	ClosedReason reason;
 
 	connect_from(connections, &idle, "192.0.2.1", 0, &reason);
@@ -279,7 +279,7 @@ test_forgotten(void)
 int
 main(void)
 {
-	struct sockaddr_in any = {.sin_family = AF_INET};
+	struct sockaddr_in any = { .sin_family = AF_INET };
 
 	any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	listen_fd = socket(AF_INET, SOCK_STREAM, 0);

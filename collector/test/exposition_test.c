@@ -17,7 +17,7 @@
 #include "status.h"
 
 static bool write_golden;
-static const char *directory;	/* of this program: build.../test */
+static const char *directory; /* of this program: build.../test */
 
 static const ProcessUsage process = {
 	.cpu_ns = INT64_C(1234567890),
@@ -58,7 +58,7 @@ live_a_little(void)
 static void
 render(Text *text, TextFormat format, const Snapshot *snapshot)
 {
-	MetricsContext context = {INT64_C(101500000000), "1.0", &process};
+	MetricsContext context = { INT64_C(101500000000), "1.0", &process };
 
 	metrics_render(text, format, &context, snapshot);
 	if (snapshot == NULL)
@@ -72,7 +72,7 @@ render(Text *text, TextFormat format, const Snapshot *snapshot)
 static void
 show_difference(const char *got, const char *expected)
 {
-	int			line = 1;
+	int line = 1;
 
 	while (*got != '\0' && *got == *expected)
 	{
@@ -87,12 +87,12 @@ show_difference(const char *got, const char *expected)
 static void
 compare(const char *name, TextFormat format, const Snapshot *snapshot)
 {
-	char		path[1000];
-	Text		text = TEXT_EMPTY;
-	Text		golden = TEXT_EMPTY;
-	char		buffer[4096];
-	size_t		length;
-	FILE	   *file;
+	char path[1000];
+	Text text = TEXT_EMPTY;
+	Text golden = TEXT_EMPTY;
+	char buffer[4096];
+	size_t length;
+	FILE *file;
 
 	render(&text, format, snapshot);
 	snprintf(path, sizeof(path), "%s/../../test/golden/%s", directory, name);
@@ -108,7 +108,7 @@ compare(const char *name, TextFormat format, const Snapshot *snapshot)
 		text_char(&text, '\0');
 		text_char(&golden, '\0');
 		if (!ok(text.length == golden.length &&
-				memcmp(text.data, golden.data, text.length) == 0,
+					memcmp(text.data, golden.data, text.length) == 0,
 				"%s is what is exported", name))
 			show_difference(text.data, golden.data);
 	}
@@ -121,7 +121,7 @@ compare(const char *name, TextFormat format, const Snapshot *snapshot)
 static void
 test_standby_is_silent(void)
 {
-	Text		text = TEXT_EMPTY;
+	Text text = TEXT_EMPTY;
 
 	render(&text, FORMAT_TEXT, NULL);
 	text_char(&text, '\0');
@@ -136,8 +136,8 @@ test_standby_is_silent(void)
 int
 main(int argc, char **argv)
 {
-	Totals	   *totals = totals_create();
-	Snapshot   *snapshot = snapshot_begin(2);
+	Totals *totals = totals_create();
+	Snapshot *snapshot = snapshot_begin(2);
 
 	directory = dirname(argv[0]);
 	write_golden = argc > 1 && strcmp(argv[1], "--write") == 0;

@@ -15,7 +15,7 @@ static void
 assemble(Gzip *gzip, const Text *parts, int count, Text *out, Text *plain)
 {
 	unsigned char trailer[GZIP_TRAILER_LENGTH];
-	uint32_t	checksum = gzip_checksum("", 0);
+	uint32_t checksum = gzip_checksum("", 0);
 
 	text_bytes(out, (const char *) gzip_header, sizeof(gzip_header));
 	for (int i = 0; i < count; i++)
@@ -36,9 +36,9 @@ assemble(Gzip *gzip, const Text *parts, int count, Text *out, Text *plain)
 static void
 check_zlib(const Text *stream, const Text *plain)
 {
-	z_stream	inflater = {0};
-	char	   *result = malloc(plain->length + 1);
-	int			status;
+	z_stream inflater = { 0 };
+	char *result = malloc(plain->length + 1);
+	int status;
 
 	if (result == NULL || inflateInit2(&inflater, 16 + MAX_WBITS) != Z_OK)
 		abort();
@@ -58,12 +58,12 @@ check_zlib(const Text *stream, const Text *plain)
 static void
 check_gunzip(const Text *stream, const Text *plain)
 {
-	char		path[] = "/tmp/retsu_gzip_XXXXXX";
-	char		command[100];
-	int			fd = mkstemp(path);
-	FILE	   *pipe;
-	char	   *result = malloc(plain->length + 1);
-	size_t		length;
+	char path[] = "/tmp/retsu_gzip_XXXXXX";
+	char command[100];
+	int fd = mkstemp(path);
+	FILE *pipe;
+	char *result = malloc(plain->length + 1);
+	size_t length;
 
 	if (fd < 0 || result == NULL ||
 		write(fd, stream->data, stream->length) != (ssize_t) stream->length)
@@ -84,11 +84,11 @@ check_gunzip(const Text *stream, const Text *plain)
 int
 main(void)
 {
-	Gzip	   *gzip = gzip_create();
-	Text		parts[4] = {TEXT_EMPTY, TEXT_EMPTY, TEXT_EMPTY, TEXT_EMPTY};
-	Text		stream = TEXT_EMPTY;
-	Text		plain = TEXT_EMPTY;
-	Text		again = TEXT_EMPTY;
+	Gzip *gzip = gzip_create();
+	Text parts[4] = { TEXT_EMPTY, TEXT_EMPTY, TEXT_EMPTY, TEXT_EMPTY };
+	Text stream = TEXT_EMPTY;
+	Text plain = TEXT_EMPTY;
+	Text again = TEXT_EMPTY;
 
 	if (!ok(gzip != NULL, "a compressor"))
 		return tap_done();
@@ -118,9 +118,9 @@ main(void)
 
 	/* an order that was never compressed as such, with a part repeated */
 	{
-		Text		other[4] = {parts[3], parts[0], parts[3], parts[1]};
-		Text		other_stream = TEXT_EMPTY;
-		Text		other_plain = TEXT_EMPTY;
+		Text other[4] = { parts[3], parts[0], parts[3], parts[1] };
+		Text other_stream = TEXT_EMPTY;
+		Text other_plain = TEXT_EMPTY;
 
 		assemble(gzip, other, 4, &other_stream, &other_plain);
 		check_zlib(&other_stream, &other_plain);
@@ -130,9 +130,9 @@ main(void)
 
 	/* nothing at all is a valid stream too */
 	{
-		Text		empty[1] = {TEXT_EMPTY};
-		Text		empty_stream = TEXT_EMPTY;
-		Text		empty_plain = TEXT_EMPTY;
+		Text empty[1] = { TEXT_EMPTY };
+		Text empty_stream = TEXT_EMPTY;
+		Text empty_plain = TEXT_EMPTY;
 
 		text_reserve(&empty_plain, 1);
 		assemble(gzip, empty, 1, &empty_stream, &empty_plain);

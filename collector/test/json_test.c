@@ -12,7 +12,7 @@
 static const char *
 quoted(const char *value)
 {
-	Text		text = TEXT_EMPTY;
+	Text text = TEXT_EMPTY;
 	const char *result;
 
 	json_string(&text, value);
@@ -50,9 +50,9 @@ main(void)
 		"\"expired_previously_delivered_total\":2004,\"dead_lettered_total\":2005,"
 		"\"dead_letter_purged_total\":2006,\"dead_letter_redriven_total\":2007}\n"
 		"]}\n";
-	Totals	   *totals = totals_create();
-	Snapshot   *snapshot = snapshot_begin(1);
-	Text		text = TEXT_EMPTY;
+	Totals *totals = totals_create();
+	Snapshot *snapshot = snapshot_begin(1);
+	Text text = TEXT_EMPTY;
 
 	is_text(quoted(""), "\"\"", "an empty string");
 	is_text(quoted("a\"b\\c/d"), "\"a\\\"b\\\\c/d\"", "quote and backslash");

@@ -14,39 +14,39 @@ test_parse(void)
 	static const struct
 	{
 		const char *address;
-		bool		valid;
+		bool valid;
 		const char *host;
 		const char *port;
-	}			cases[] = {
-		{"127.0.0.1:24247", true, "127.0.0.1", "24247"},
-		{"localhost:0", true, "localhost", "0"},
-		{":9000", true, "", "9000"},
-		{"[::1]:65535", true, "::1", "65535"},
-		{"[::]:1", true, "::", "1"},
-		{"::1:9000", false, "", ""},
-		{"127.0.0.1", false, "", ""},
-		{"127.0.0.1:", false, "", ""},
-		{"127.0.0.1:65536", false, "", ""},
-		{"127.0.0.1:-1", false, "", ""},
-		{"127.0.0.1:8x", false, "", ""},
-		{"127.0.0.1:http", false, "", ""},
-		{"[]:80", false, "", ""},
-		{"[::1:80", false, "", ""},
-		{"[::1]80", false, "", ""},
-		{"", false, "", ""},
-		{":", false, "", ""}
+	} cases[] = {
+		{ "127.0.0.1:24247", true, "127.0.0.1", "24247" },
+		{ "localhost:0", true, "localhost", "0" },
+		{ ":9000", true, "", "9000" },
+		{ "[::1]:65535", true, "::1", "65535" },
+		{ "[::]:1", true, "::", "1" },
+		{ "::1:9000", false, "", "" },
+		{ "127.0.0.1", false, "", "" },
+		{ "127.0.0.1:", false, "", "" },
+		{ "127.0.0.1:65536", false, "", "" },
+		{ "127.0.0.1:-1", false, "", "" },
+		{ "127.0.0.1:8x", false, "", "" },
+		{ "127.0.0.1:http", false, "", "" },
+		{ "[]:80", false, "", "" },
+		{ "[::1:80", false, "", "" },
+		{ "[::1]80", false, "", "" },
+		{ "", false, "", "" },
+		{ ":", false, "", "" }
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 	{
-		char		host[64];
-		char		port[8];
-		bool		valid = listener_parse(cases[i].address, host, sizeof(host),
-										   port, sizeof(port));
+		char host[64];
+		char port[8];
+		bool valid = listener_parse(cases[i].address, host, sizeof(host),
+									port, sizeof(port));
 
 		ok(valid == cases[i].valid &&
-		   (!valid || (strcmp(host, cases[i].host) == 0 &&
-					   strcmp(port, cases[i].port) == 0)),
+			   (!valid || (strcmp(host, cases[i].host) == 0 &&
+						   strcmp(port, cases[i].port) == 0)),
 		   "\"%s\" is %s", cases[i].address, cases[i].valid ? "an address" : "none");
 	}
 }
@@ -54,10 +54,10 @@ test_parse(void)
 int
 main(void)
 {
-	Listeners	listeners = {.count = 0};
-	Listeners	second = {.count = 0};
-	char		error[256];
-	int			port;
+	Listeners listeners = { .count = 0 };
+	Listeners second = { .count = 0 };
+	char error[256];
+	int port;
 
 	test_parse();
 

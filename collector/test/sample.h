@@ -22,7 +22,7 @@ static const SnapshotInfo sample_info = {
 static SnapshotRow __attribute__((unused))
 sample_row(int32_t queue_id, int priority, int64_t base)
 {
-	SnapshotRow row = {.queue_id = queue_id, .priority = (SnapshotPriority) priority};
+	SnapshotRow row = { .queue_id = queue_id, .priority = (SnapshotPriority) priority };
 
 	for (int i = 0; i < COUNTER_COUNT; i++)
 		row.counters[i] = base + priority * 100 + i;
@@ -63,4 +63,4 @@ sample_string(const Text *text)
 	return copy;
 }
 
-#endif							/* RETSU_TEST_SAMPLE_H */
+#endif /* RETSU_TEST_SAMPLE_H */

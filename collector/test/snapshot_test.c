@@ -19,7 +19,7 @@ static Totals *totals;
 static Snapshot *
 finished(int64_t base)
 {
-	Snapshot   *snapshot = snapshot_begin(100);
+	Snapshot *snapshot = snapshot_begin(100);
 
 	if (snapshot == NULL ||
 		sample_queue(snapshot, 1, "a", base) != SNAPSHOT_OK ||
@@ -33,7 +33,7 @@ static void
 test_refused(void)
 {
 	SnapshotRow row;
-	Snapshot   *snapshot;
+	Snapshot *snapshot;
 
 	for (int i = 0; i < COUNTER_COUNT + TOTAL_COUNT + AGE_COUNT; i++)
 	{
@@ -92,7 +92,7 @@ test_refused(void)
 static void
 test_dropped(void)
 {
-	Snapshot   *snapshot = snapshot_begin(2);
+	Snapshot *snapshot = snapshot_begin(2);
 	SnapshotRow row;
 
 	for (int q = 1; q <= 5; q++)
@@ -114,12 +114,12 @@ test_dropped(void)
 static int64_t
 total_of(Totals *own, int32_t queue_id, int64_t value)
 {
-	Snapshot   *snapshot = snapshot_begin(10);
-	int64_t		result;
+	Snapshot *snapshot = snapshot_begin(10);
+	int64_t result;
 
 	for (int p = 0; p < PRIORITY_COUNT; p++)
 	{
-		SnapshotRow row = {.queue_id = queue_id, .priority = (SnapshotPriority) p};
+		SnapshotRow row = { .queue_id = queue_id, .priority = (SnapshotPriority) p };
 
 		row.totals[TOTAL_ENQUEUED] = value;
 		snapshot_add(snapshot, "q", &row);
@@ -136,7 +136,7 @@ total_of(Totals *own, int32_t queue_id, int64_t value)
 static void
 test_totals(void)
 {
-	Totals	   *own = totals_create();
+	Totals *own = totals_create();
 
 	is_int(total_of(own, 1, 100), 100, "a total");
 	is_int(total_of(own, 1, 120), 120, "it grows");
@@ -157,8 +157,8 @@ test_totals(void)
 static void
 test_publication(void)
 {
-	Snapshot   *snapshot;
-	Snapshot   *held;
+	Snapshot *snapshot;
+	Snapshot *held;
 
 	ok(snapshot_acquire(0) == NULL, "nothing is published at first");
 	snapshot_withdraw();
@@ -198,9 +198,9 @@ read_snapshots(void *argument)
 	(void) argument;
 	while (!atomic_load(&done))
 	{
-		Snapshot   *snapshot = snapshot_acquire(1);
+		Snapshot *snapshot = snapshot_acquire(1);
 		const Body *body;
-		int64_t		base;
+		int64_t base;
 
 		if (snapshot == NULL)
 			continue;
@@ -227,7 +227,7 @@ read_snapshots(void *argument)
 static void
 test_threads(void)
 {
-	pthread_t	readers[4];
+	pthread_t readers[4];
 
 	for (int i = 0; i < 4; i++)
 	{
@@ -252,12 +252,12 @@ test_threads(void)
 static void
 test_views(void)
 {
-	Snapshot   *snapshot = finished(50);
+	Snapshot *snapshot = finished(50);
 	const Body *body = snapshot_body(snapshot);
 
 	for (int f = 0; f < 2; f++)
 	{
-		size_t		sum = 0;
+		size_t sum = 0;
 
 		for (int i = 0; i < body->plain[f].count; i++)
 			sum += body->plain[f].parts[i].iov_len;

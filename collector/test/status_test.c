@@ -36,9 +36,9 @@ int
 main(void)
 {
 	DurationHistogram histogram;
-	pthread_t	threads[4];
-	char		message[16];
-	char		long_message[600];
+	pthread_t threads[4];
+	char message[16];
+	char long_message[600];
 
 	status_collection_succeeded(INT64_C(5000000));
 	is_int(observations(OUTCOME_SUCCESS, 0), 1, "a bound belongs to its bucket");

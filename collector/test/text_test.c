@@ -13,7 +13,7 @@
 static const char *
 integer(int64_t value)
 {
-	Text		text = TEXT_EMPTY;
+	Text text = TEXT_EMPTY;
 	const char *result;
 
 	text_integer(&text, value);
@@ -25,7 +25,7 @@ integer(int64_t value)
 static const char *
 number(double value)
 {
-	Text		text = TEXT_EMPTY;
+	Text text = TEXT_EMPTY;
 	const char *result;
 
 	text_double(&text, value);
@@ -37,7 +37,7 @@ number(double value)
 static const char *
 seconds(int64_t value)
 {
-	Text		text = TEXT_EMPTY;
+	Text text = TEXT_EMPTY;
 	const char *result;
 
 	text_seconds(&text, value);
@@ -49,7 +49,7 @@ seconds(int64_t value)
 static const char *
 label(const char *value)
 {
-	Text		text = TEXT_EMPTY;
+	Text text = TEXT_EMPTY;
 	const char *result;
 
 	text_label_value(&text, value);
@@ -83,7 +83,7 @@ test_numbers(void)
 	srand(1);
 	for (int i = 0; i < 10000; i++)
 	{
-		double		value = ldexp((double) rand() / RAND_MAX, rand() % 200 - 100);
+		double value = ldexp((double) rand() / RAND_MAX, rand() % 200 - 100);
 
 		if (strtod(number(value), NULL) != value)
 		{
@@ -98,10 +98,11 @@ test_numbers(void)
 static void
 test_locale(void)
 {
-	char		comma[] = "1,5";
-	char		arabic[] = "1\xD9\xAB" "25e-05";
-	char		point[] = "1.5";
-	char		whole[] = "15";
+	char comma[] = "1,5";
+	char arabic[] = "1\xD9\xAB"
+					"25e-05";
+	char point[] = "1.5";
+	char whole[] = "15";
 
 	text_fix_point(comma, ",");
 	is_text(comma, "1.5", "a comma");
@@ -117,24 +118,24 @@ static void
 test_labels(void)
 {
 	static const char *const cases[][3] = {
-		{"", "", "nothing"},
-		{"plain.name-1_2", "plain.name-1_2", "an ordinary name"},
-		{"a\\b", "a\\\\b", "a backslash"},
-		{"a\"b", "a\\\"b", "a quote"},
-		{"a\nb", "a\\nb", "a line feed"},
-		{"a\tb\rc", "a\tb\rc", "other control characters stay"},
-		{"\\n", "\\\\n", "a backslash before an n"},
-		{"gr\xC3\xBC\xC3\x9F", "gr\xC3\xBC\xC3\x9F", "two-byte characters"},
-		{"\xE2\x82\xAC", "\xE2\x82\xAC", "a three-byte character"},
-		{"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80", "a four-byte character"},
-		{"a\x80z", "a\xEF\xBF\xBDz", "a continuation byte alone"},
-		{"a\xC3", "a\xEF\xBF\xBD", "a character cut at the end"},
-		{"a\xE2\x82z", "a\xEF\xBF\xBDz", "a character cut in the middle is one mark"},
-		{"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD", "an overlong form"},
-		{"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", "a surrogate"},
-		{"\xF4\x90\x80\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD",
-		"beyond Unicode"},
-		{"\xFF\"\n", "\xEF\xBF\xBD\\\"\\n", "a bad byte before escapes"}
+		{ "", "", "nothing" },
+		{ "plain.name-1_2", "plain.name-1_2", "an ordinary name" },
+		{ "a\\b", "a\\\\b", "a backslash" },
+		{ "a\"b", "a\\\"b", "a quote" },
+		{ "a\nb", "a\\nb", "a line feed" },
+		{ "a\tb\rc", "a\tb\rc", "other control characters stay" },
+		{ "\\n", "\\\\n", "a backslash before an n" },
+		{ "gr\xC3\xBC\xC3\x9F", "gr\xC3\xBC\xC3\x9F", "two-byte characters" },
+		{ "\xE2\x82\xAC", "\xE2\x82\xAC", "a three-byte character" },
+		{ "\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80", "a four-byte character" },
+		{ "a\x80z", "a\xEF\xBF\xBDz", "a continuation byte alone" },
+		{ "a\xC3", "a\xEF\xBF\xBD", "a character cut at the end" },
+		{ "a\xE2\x82z", "a\xEF\xBF\xBDz", "a character cut in the middle is one mark" },
+		{ "\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD", "an overlong form" },
+		{ "\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", "a surrogate" },
+		{ "\xF4\x90\x80\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD",
+		  "beyond Unicode" },
+		{ "\xFF\"\n", "\xEF\xBF\xBD\\\"\\n", "a bad byte before escapes" }
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
@@ -148,8 +149,8 @@ is_valid_utf8(const char *string)
 
 	while (*s != '\0')
 	{
-		int			skip;
-		int			length = text_utf8(s, &skip);
+		int skip;
+		int length = text_utf8(s, &skip);
 
 		if (length == 0)
 			return false;
@@ -187,21 +188,20 @@ static void
 test_fuzz(void)
 {
 	/* bytes that matter come up often */
-	static const unsigned char likely[] = {'"', '\\', '\n', 'n', 0xC3, 0xE2, 0x82,
-	0xAC, 0xF0, 0x9F, 0xED, 0xA0, 0xFF, 0x80};
-	int			broken = 0;
+	static const unsigned char likely[] = { '"', '\\', '\n', 'n', 0xC3, 0xE2, 0x82,
+											0xAC, 0xF0, 0x9F, 0xED, 0xA0, 0xFF, 0x80 };
+	int broken = 0;
 
 	srand(2);
 	for (int i = 0; i < 50000; i++)
 	{
-		char		value[40];
-		char		back[200];
+		char value[40];
+		char back[200];
 		const char *escaped;
-		int			length = rand() % 39;
+		int length = rand() % 39;
 
 		for (int k = 0; k < length; k++)
-			value[k] = (char) (rand() % 2 ? likely[(size_t) rand() % sizeof(likely)]
-							   : rand() % 255 + 1);
+			value[k] = (char) (rand() % 2 ? likely[(size_t) rand() % sizeof(likely)] : rand() % 255 + 1);
 		value[length] = '\0';
 		escaped = label(value);
 		if (!is_valid_utf8(escaped) || !unescape(escaped, back))
@@ -215,9 +215,9 @@ test_fuzz(void)
 static void
 test_families(void)
 {
-	Text		text = TEXT_EMPTY;
-	Family		counter = {"a_total", FAMILY_COUNTER, "One \\ two\nthree \"four\"."};
-	Family		info = {"b_info", FAMILY_INFO, "B."};
+	Text text = TEXT_EMPTY;
+	Family counter = { "a_total", FAMILY_COUNTER, "One \\ two\nthree \"four\"." };
+	Family info = { "b_info", FAMILY_INFO, "B." };
 
 	text_family(&text, FORMAT_TEXT, &counter);
 	text_family(&text, FORMAT_TEXT, &info);
@@ -238,7 +238,7 @@ test_families(void)
 static void
 test_memory(void)
 {
-	Text		text = TEXT_EMPTY;
+	Text text = TEXT_EMPTY;
 
 	text_string(&text, "kept");
 	ok(!text_reserve(&text, SIZE_MAX / 2), "an absurd size is refused");

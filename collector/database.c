@@ -10,22 +10,18 @@
  */
 #include "database.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <libpq-fe.h>
 
 #include "clock.h"
 #include "connector.h"
 #include "log.h"
-
-/* A password longer than this is not a password. */
-#define PASSWORD_SIZE 1024
+#include "password.h"
+#include "sqlstate.h"
 
 struct database
 {
@@ -45,62 +41,13 @@ struct database_row
 	const PGresult *result;
 };
 
-/* libpq's messages have several lines; a log line and a label have one. */
-static void
-copy_line(char *target, size_t size, const char *text)
-{
-	size_t		length;
-
-	snprintf(target, size, "%s", text);
-	for (char *c = target; *c != '\0'; c++)
-	{
-		if (*c == '\n' || *c == '\t')
-			*c = ' ';
-	}
-	length = strlen(target);
-	while (length > 0 && target[length - 1] == ' ')
-		target[--length] = '\0';
-}
-
 static void
 set_error(struct database *database, FailureReason reason, const char *text)
 {
 	database->error.reason = reason;
 	database->error.sqlstate[0] = '\0';
 	database->error.hint[0] = '\0';
-	copy_line(database->error.text, sizeof(database->error.text), text);
-}
-
-static FailureReason
-classify(const char *sqlstate)
-{
-	static const struct
-	{
-		const char *prefix;
-		FailureReason reason;
-	}			known[] =
-	{
-		{"57014", FAILURE_TIMEOUT}, /* statement_timeout */
-		{"55P03", FAILURE_TIMEOUT}, /* lock_timeout */
-		{"25P0", FAILURE_TIMEOUT},	/* idle_in_transaction_session_timeout */
-		{"57P", FAILURE_CONNECTION},	/* shutdown, not yet started, idle */
-		{"08", FAILURE_CONNECTION},
-		{"42501", FAILURE_PERMISSION},
-		{"28", FAILURE_PERMISSION},
-		{"3D000", FAILURE_SCHEMA},
-		{"3F000", FAILURE_SCHEMA},
-		{"42", FAILURE_SCHEMA},		/* undefined or changed objects */
-		{"23514", FAILURE_NEGATIVE_COUNT},	/* how snapshot() reports drift */
-		{"53", FAILURE_RESOURCE},
-		{"54", FAILURE_RESOURCE}
-	};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-	{
-		if (strncmp(known[i].prefix, sqlstate, strlen(known[i].prefix)) == 0)
-			return known[i].reason;
-	}
-	return FAILURE_OTHER;
+	sqlstate_one_line(database->error.text, sizeof(database->error.text), text);
 }
 
 static void
@@ -118,48 +65,23 @@ set_server_error(struct database *database, const PGresult *result)
 				  PQerrorMessage(database->conn));
 		return;
 	}
-	set_error(database, classify(sqlstate), text != NULL ? text : "");
+	set_error(database, sqlstate_reason(sqlstate), text != NULL ? text : "");
 	snprintf(database->error.sqlstate, sizeof(database->error.sqlstate), "%s",
 			 sqlstate);
 	if (hint != NULL)
-		copy_line(database->error.hint, sizeof(database->error.hint), hint);
+		sqlstate_one_line(database->error.hint, sizeof(database->error.hint), hint);
 }
 
-/*
- * A refused connect gives text only, "...: FATAL:  28P01: password ...".  The
- * severity is translated, the SQLSTATE is not; find it by its shape.
- */
 static void
 set_connect_error(struct database *database, const char *text)
 {
-	static const char code[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-	char		first_lines[512];
-	char	   *place;
+	char		message[512];
+	char		sqlstate[6];
 
-	snprintf(first_lines, sizeof(first_lines), "%s", text);
-	/* What follows a server's message is its source file and line. */
-	place = strstr(first_lines, "\nLOCATION:");
-	if (place != NULL)
-		*place = '\0';
-
-	for (place = strstr(first_lines, ":  "); place != NULL;
-		 place = strstr(place + 1, ":  "))
-	{
-		char	   *state = place + 3;
-
-		if (strspn(state, code) == 5 && state[5] == ':' && state[6] == ' ')
-		{
-			char		sqlstate[6];
-
-			memcpy(sqlstate, state, 5);
-			sqlstate[5] = '\0';
-			memmove(state, state + 7, strlen(state + 7) + 1);
-			set_error(database, classify(sqlstate), first_lines);
-			memcpy(database->error.sqlstate, sqlstate, sizeof(sqlstate));
-			return;
-		}
-	}
-	set_error(database, FAILURE_CONNECTION, first_lines);
+	snprintf(message, sizeof(message), "%s", text);
+	sqlstate_extract(message, sqlstate);
+	set_error(database, sqlstate_reason(sqlstate), message);
+	memcpy(database->error.sqlstate, sqlstate, sizeof(sqlstate));
 }
 
 /* Server messages go where all other lines go, not to standard error raw. */
@@ -230,63 +152,23 @@ database_destroy(struct database *database)
 	free(database);
 }
 
-/*
- * Read at every connect, so that a rotated password is taken up.  False when
- * a file was named that cannot be read; "" when there is none.
- */
-static bool
-read_password(struct database *database, char *password)
-{
-	const char *path = database->options->database_password_file;
-	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
-	char		credential_path[4096];
-	ssize_t		length;
-	int			fd;
-
-	password[0] = '\0';
-	if (path == NULL)
-	{
-		if (credentials == NULL)
-			return true;
-		snprintf(credential_path, sizeof(credential_path),
-				 "%s/database-password", credentials);
-		if (access(credential_path, F_OK) != 0)
-			return true;
-		path = credential_path;
-	}
-
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	length = fd >= 0 ? read(fd, password, PASSWORD_SIZE - 1) : -1;
-	if (length < 0)
-	{
-		char		text[256];
-		char		reason[128];
-
-		snprintf(text, sizeof(text), "could not read the password file: %s",
-				 strerror_r(errno, reason, sizeof(reason)));
-		set_error(database, FAILURE_CONNECTION, text);
-	}
-	if (fd >= 0)
-		close(fd);
-	if (length < 0)
-		return false;
-	password[length] = '\0';
-	password[strcspn(password, "\r\n")] = '\0';
-	return true;
-}
-
 static bool
 open_session(struct database *database)
 {
 	const char *keywords[12];
 	const char *values[12];
 	char		password[PASSWORD_SIZE];
+	char		reason[256];
 	char		timeout_ms[24];
 	int			count = 0;
 	enum connector_outcome outcome;
 
-	if (!read_password(database, password))
+	if (!password_read(database->options->database_password_file, password,
+					   reason, sizeof(reason)))
+	{
+		set_error(database, FAILURE_CONNECTION, reason);
 		return false;
+	}
 
 	/*
 	 * What stands before dbname may be overruled by the connection string,

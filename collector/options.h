@@ -2,7 +2,7 @@
  * options.h
  *	  What the operator may decide: flags, environment, file and defaults.
  *
- * One table in options.c holds name, type, default, bounds and help text of
+ * One table in option.c holds name, type, default, bounds and help text of
  * every option; parsing, --help and the environment names come from it.  A
  * flag outranks the environment, that outranks the file, that the default.
  * Read-only after options_parse(), so every thread may look.
@@ -96,7 +96,7 @@ extern void options_free(struct options *options);
 /* The text of --help, from the table. */
 extern void options_print_help(void);
 
-/* How long the server may keep an idle session of a leader; see options.c. */
+/* How long the server may keep an idle session of a leader; see there. */
 extern int64_t options_session_ttl(const struct options *options);
 
 #endif							/* RETSU_OPTIONS_H */

@@ -73,6 +73,16 @@ COMMENT ON FUNCTION queue_state.lock_deleted_queue() IS
 CREATE TRIGGER lock_deleted_queue BEFORE DELETE ON queue_state.queue
 	FOR EACH ROW EXECUTE FUNCTION queue_state.lock_deleted_queue();
 
+CREATE FUNCTION queue_state.forget_deleted_queue() RETURNS trigger
+	LANGUAGE c AS 'MODULE_PATHNAME', 'qs_forget_deleted_queue';
+COMMENT ON FUNCTION queue_state.forget_deleted_queue() IS
+'trigger: takes back what the transaction has counted for a queue that it deletes';
+
+CREATE TRIGGER forget_deleted_queue AFTER DELETE ON queue_state.queue
+	FOR EACH ROW EXECUTE FUNCTION queue_state.forget_deleted_queue();
+CREATE TRIGGER forget_truncated_queues AFTER TRUNCATE ON queue_state.queue
+	FOR EACH STATEMENT EXECUTE FUNCTION queue_state.forget_deleted_queue();
+
 CREATE FUNCTION queue_state.count_event(counter text, queue_id integer,
 										priority queue_state.message_priority, message_id uuid)
 	RETURNS void

@@ -139,24 +139,36 @@ qs_delta_table(const DeltaStack *stack)
 	return stack->top != NULL ? stack->top->table : 0;
 }
 
-/*
- * Adds the opposite of what all levels sum up to.
- */
 static void
-take_all_back(DeltaStack *stack)
+take_back(DeltaStack *stack, bool all_queues, int32 queue_id)
 {
 	Delta	   *deltas;
 	int			count = qs_delta_sum(stack, &deltas);
 
 	for (int i = 0; i < count; i++)
 	{
-		DeltaEntry *entry = find_or_add(stack->top->changes, deltas[i].key);
+		DeltaEntry *entry;
 
+		if (!all_queues && deltas[i].key.queue_id != queue_id)
+			continue;
+		entry = find_or_add(stack->top->changes, deltas[i].key);
 		for (int j = 0; j < COUNTER_COUNT; j++)
 			entry->change.value[j] -= deltas[i].change.value[j];
 	}
 	if (deltas != NULL)
 		pfree(deltas);
+}
+
+void
+qs_delta_forget_queue(DeltaStack *stack, int32 queue_id)
+{
+	take_back(stack, false, queue_id);
+}
+
+void
+qs_delta_forget_all(DeltaStack *stack)
+{
+	take_back(stack, true, 0);
 }
 
 void
@@ -176,7 +188,7 @@ qs_delta_begin(DeltaStack *stack, int nest_level, uint32 table)
 
 	if (stack->top->table != table)
 	{
-		take_all_back(stack);
+		qs_delta_forget_all(stack);
 		stack->top->table = table;
 	}
 }

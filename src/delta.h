@@ -52,6 +52,14 @@ extern uint32_t qs_delta_table(const DeltaStack *stack);
 extern void qs_delta_add(DeltaStack *stack, int nest_level, ShardKey key,
 						 Counter counter, int64_t amount);
 
+/*
+ * Takes back, on the topmost level, what all levels say about a queue, or
+ * about all queues: their counters are gone, unless this subtransaction is
+ * rolled back.  The level is made by qs_delta_begin().
+ */
+extern void qs_delta_forget_queue(DeltaStack *stack, int32_t queue_id);
+extern void qs_delta_forget_all(DeltaStack *stack);
+
 /* The subtransaction at `nest_level` was released or rolled back. */
 extern void qs_delta_release(DeltaStack *stack, int nest_level);
 extern void qs_delta_rollback(DeltaStack *stack, int nest_level);

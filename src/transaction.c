@@ -35,19 +35,19 @@ static CommandId command_after_changes = FirstCommandId;
  */
 static bool applied = false;
 
-void
-qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
-		 int64 amount)
+/*
+ * Makes the level of the current subtransaction and returns its number.
+ *
+ * Locks the counter tables now and not at commit, so that DDL on them is met
+ * by the statement.  Locks and levels are released and inherited at the same
+ * moments, so once per level is enough.
+ */
+static int
+begin_level(void)
 {
 	int			nest_level = GetCurrentTransactionNestLevel();
 	Oid			table = qs_catalog()->shard;
-	ShardKey	key = {queue_id, priority, shard};
 
-	/*
-	 * Lock the counter tables now and not at commit, so that DDL on them is
-	 * met by the statement.  Locks and levels are released and inherited at
-	 * the same moments, so once per level is enough.
-	 */
 	if (!qs_delta_has_level(&deltas, nest_level) || qs_delta_table(&deltas) != table)
 	{
 		Oid			pending = qs_catalog()->pending;
@@ -57,8 +57,36 @@ qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
 		qs_delta_begin(&deltas, nest_level, table);
 	}
 
+	return nest_level;
+}
+
+void
+qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
+		 int64 amount)
+{
+	int			nest_level = begin_level();
+	ShardKey	key = {queue_id, priority, shard};
+
 	qs_delta_add(&deltas, nest_level, key, counter, amount);
 	command_after_changes = GetCurrentCommandId(false) + 1;
+}
+
+void
+qs_forget_queue(int32 queue_id)
+{
+	if (deltas.top == NULL)
+		return;
+	begin_level();
+	qs_delta_forget_queue(&deltas, queue_id);
+}
+
+void
+qs_forget_all_queues(void)
+{
+	if (deltas.top == NULL)
+		return;
+	begin_level();
+	qs_delta_forget_all(&deltas);
 }
 
 CommandId

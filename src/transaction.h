@@ -21,6 +21,14 @@
 extern void qs_count(Counter counter, int32 queue_id, Priority priority,
 					 int shard, int64 amount);
 
+/*
+ * A queue, or all of them, was deleted with its counters: what this
+ * transaction changed before is not meant for a queue that is made later
+ * under the same number.
+ */
+extern void qs_forget_queue(int32 queue_id);
+extern void qs_forget_all_queues(void);
+
 /* This transaction's changes that are not in the rollup yet, or NULL. */
 extern const DeltaStack *qs_unapplied_deltas(void);
 

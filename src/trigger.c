@@ -12,11 +12,13 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
@@ -31,6 +33,7 @@
 PG_FUNCTION_INFO_V1(qs_count_messages);
 PG_FUNCTION_INFO_V1(qs_count_dead_letters);
 PG_FUNCTION_INFO_V1(qs_count_truncate);
+PG_FUNCTION_INFO_V1(qs_forget_deleted_queue);
 
 /* Where in a row the cell is written, and which counter the row belongs to. */
 typedef struct CountedColumns
@@ -74,7 +77,7 @@ check_relation(TriggerData *trigger, Oid expected, const char *function)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must not be fired by table \"%s\"",
 						function, RelationGetRelationName(trigger->tg_relation)),
-				 errdetail("It counts the rows of one table of the extension \"queue_state\"."),
+				 errdetail("It serves one table of the extension \"queue_state\"."),
 				 errhint("Drop the trigger.")));
 }
 
@@ -148,6 +151,8 @@ count_rows(Relation relation, Tuplestorestate *rows, const CountedColumns *colum
 {
 	TupleTableSlot *slot;
 	int64		referenced = PG_INT64_MIN;	/* no queue id */
+	int64		looked_at = PG_INT64_MIN;
+	bool		deleted = false;
 
 	if (rows == NULL)
 		return;
@@ -174,6 +179,18 @@ count_rows(Relation relation, Tuplestorestate *rows, const CountedColumns *colum
 			qs_reference_queue(relation, queue_id);
 			referenced = queue_id;
 		}
+
+		/*
+		 * Rows that go with their queue: its counters go as well, and may
+		 * already be gone.
+		 */
+		if (sign < 0 && queue_id != looked_at)
+		{
+			deleted = qs_deleted_queue(queue_id);
+			looked_at = queue_id;
+		}
+		if (deleted)
+			continue;
 
 		if (columns->state != InvalidAttrNumber)
 			counter = state_counter(qs_state_of_oid(DatumGetObjectId(get_counted_column(slot, columns->state))));
@@ -294,6 +311,47 @@ qs_count_truncate(PG_FUNCTION_ARGS)
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	qs_read_rollup(snapshot, count_back_to_zero, &truncated);
 	UnregisterSnapshot(snapshot);
+	qs_count_done();
+
+	return PointerGetDatum(NULL);
+}
+
+/*
+ * forget_deleted_queue(): AFTER DELETE FOR EACH ROW and AFTER TRUNCATE on
+ * queue.
+ *
+ * A queue can be made again under the same number in the same transaction;
+ * what the earlier one's messages changed must not be counted for it.
+ */
+Datum
+qs_forget_deleted_queue(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_AFTER(trigger->tg_event) ||
+		!(TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ?
+		  TRIGGER_FIRED_FOR_ROW(trigger->tg_event) :
+		  TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired AFTER DELETE and FOR EACH ROW, or AFTER TRUNCATE",
+						"forget_deleted_queue")));
+	check_relation(trigger, qs_catalog()->queue, "forget_deleted_queue");
+
+	if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
+	{
+		Relation	queue = trigger->tg_relation;
+		bool		isnull;
+		Datum		queue_id = heap_getattr(trigger->tg_trigtuple,
+											get_attnum(RelationGetRelid(queue), "queue_id"),
+											RelationGetDescr(queue), &isnull);
+
+		if (!isnull)
+			qs_forget_queue(DatumGetInt32(queue_id));
+	}
+	else
+		qs_forget_all_queues();
 	qs_count_done();
 
 	return PointerGetDatum(NULL);

@@ -261,6 +261,61 @@ COMMIT;
 :state
 SELECT priority, ready, enqueued_total FROM queue_state.snapshot() WHERE queue_name = 'transactions';
 SELECT (queue_state.create_queue('transactions.2')).queue_id AS q2 \gset
+-- A queue made again under the same number in one transaction begins at zero,
+-- in the states and in the totals.
+SELECT queue_state.enqueue('transactions.2', '1') IS NOT NULL AS enqueued;
+BEGIN;
+SELECT queue_state.enqueue('transactions.2', '1') IS NOT NULL AS enqueued;
+SELECT transactions_bury(:q2, 2);
+DELETE FROM queue_state.queue WHERE queue_id = :q2;
+INSERT INTO queue_state.queue (queue_id, name) VALUES (:q2, 'transactions.2');
+SELECT transactions_add(:q2, 2, 'HIGH');
+DELETE FROM queue_state.queue_message WHERE ctid IN (SELECT m.ctid FROM queue_state.queue_message m WHERE m.queue_id = :q2 LIMIT 1);
+:state
+COMMIT;
+:state
+SELECT sum(enqueued_total) AS enqueued FROM queue_state.snapshot() WHERE queue_name = 'transactions.2';
+BEGIN;
+SELECT queue_state.enqueue('transactions.2', '1') IS NOT NULL AS enqueued;
+SELECT queue_state.drop_queue('transactions.2', true);
+INSERT INTO queue_state.queue (queue_id, name) VALUES (:q2, 'transactions.2');
+SAVEPOINT a;
+DELETE FROM queue_state.queue WHERE queue_id = :q2;
+ROLLBACK TO SAVEPOINT a;
+SELECT queue_state.enqueue('transactions.2', '1') IS NOT NULL AS enqueued;
+COMMIT;
+:state
+SELECT sum(enqueued_total) AS enqueued FROM queue_state.snapshot() WHERE queue_name = 'transactions.2';
+BEGIN;
+SELECT queue_state.enqueue('transactions.2', '1') IS NOT NULL AS enqueued;
+SAVEPOINT a;
+DELETE FROM queue_state.queue WHERE queue_id = :q2;
+INSERT INTO queue_state.queue (queue_id, name) VALUES (:q2, 'transactions.2');
+SELECT transactions_add(:q2, 5);
+ROLLBACK TO SAVEPOINT a;
+COMMIT;
+:state
+SELECT sum(enqueued_total) AS enqueued FROM queue_state.snapshot() WHERE queue_name = 'transactions.2';
+-- And one that nobody may delete goes on.
+CREATE FUNCTION transactions_keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER transactions_keep BEFORE DELETE ON queue_state.queue FOR EACH ROW EXECUTE FUNCTION transactions_keep();
+BEGIN;
+SELECT transactions_add(:q2);
+DELETE FROM queue_state.queue WHERE queue_id = :q2;
+DELETE FROM queue_state.queue_message WHERE priority = 'HIGH';
+COMMIT;
+:state
+DROP TRIGGER transactions_keep ON queue_state.queue;
+DROP FUNCTION transactions_keep();
+BEGIN;
+SELECT queue_state.enqueue('transactions.2', '1') IS NOT NULL AS enqueued;
+SET LOCAL client_min_messages = warning;
+TRUNCATE queue_state.queue CASCADE;
+INSERT INTO queue_state.queue (queue_id, name) VALUES (:q1, 'transactions'), (:q2, 'transactions.2');
+SELECT transactions_add(:q2, 3);
+COMMIT;
+:state
+SELECT sum(enqueued_total) AS enqueued FROM queue_state.snapshot() WHERE queue_name = 'transactions.2';
 -- At the higher isolation levels.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 :state

@@ -187,6 +187,33 @@ test_tables(void)
 }
 
 static void
+test_forgetting(void)
+{
+	DeltaStack	stack = {NULL};
+	ShardKey	gone = key(1, PRIORITY_LOW, 0);
+	ShardKey	also_gone = key(1, PRIORITY_HIGH, 7);
+	ShardKey	other = key(2, PRIORITY_LOW, 0);
+
+	add(&stack, 1, gone, COUNTER_READY, 5);
+	add(&stack, 1, also_gone, COUNTER_ENQUEUED, 6);
+	add(&stack, 1, other, COUNTER_READY, 7);
+	qs_delta_begin(&stack, 2, TABLE);
+	qs_delta_forget_queue(&stack, 1);
+	ok(sum_length(&stack) == 1 && change_of(&stack, other, COUNTER_READY) == 7,
+	   "what is said about a queue is forgotten, of other queues not");
+	qs_delta_add(&stack, 2, gone, COUNTER_READY, 1);
+	ok(change_of(&stack, gone, COUNTER_READY) == 1, "a queue of the same number begins anew");
+	qs_delta_rollback(&stack, 2);
+	ok(change_of(&stack, gone, COUNTER_READY) == 5 && change_of(&stack, also_gone, COUNTER_ENQUEUED) == 6,
+	   "a rollback brings it back");
+	qs_delta_begin(&stack, 2, TABLE);
+	qs_delta_forget_all(&stack);
+	qs_delta_release(&stack, 2);
+	ok(sum_length(&stack) == 0, "all queues are forgotten");
+	qs_delta_reset(&stack);
+}
+
+static void
 test_order(void)
 {
 	DeltaStack	stack = {NULL};
@@ -344,6 +371,7 @@ main(void)
 	test_cancelling();
 	test_levels();
 	test_tables();
+	test_forgetting();
 	test_order();
 	test_many();
 	test_random(20260101);

@@ -47,9 +47,6 @@ enum
 
 #define KEY_COUNT 4 /* of either order, at most */
 
-/* Entries that are told without their row cost this much less. */
-#define CHEAP_ENTRIES 8
-
 /*
  * How far behind a look may end to meet exhausted rows again that it left to
  * later calls.
@@ -317,7 +314,7 @@ read_entry(const ClaimState *state, Order order, IndexScanDesc scan,
 /*
  * Looks at [from, until) of one order, or at all from `from` on.  *last
  * becomes the position up to which everything was dealt with.  The answer is
- * how many entries were in vain, in terms of the cost of reading a row.
+ * how many entries were passed in vain.
  */
 static int64
 look_between(ClaimState *state, Priority priority, Order order,
@@ -326,8 +323,7 @@ look_between(ClaimState *state, Priority priority, Order order,
 	IndexScanDesc scan = state->order_scan[order].scan;
 	ScanKeyData row_key[2];
 	ItemPointer tid;
-	int64 rows_in_vain = 0;
-	int64 entries_in_vain = 0;
+	int64 vain = 0;
 	Position left;
 	int64 since_left = 0;
 
@@ -347,12 +343,12 @@ look_between(ClaimState *state, Priority priority, Order order,
 		/* The scan starts with all rows of that instant. */
 		if (qs_position_compare(&position, from) < 0)
 		{
-			entries_in_vain++;
+			vain++;
 			continue;
 		}
 		if (expired)
 		{
-			entries_in_vain++;
+			vain++;
 			*last = position;
 			continue;
 		}
@@ -373,7 +369,7 @@ look_between(ClaimState *state, Priority priority, Order order,
 		else if (since_left > 0)
 			since_left++;
 		if (verdict != VERDICT_TAKEN)
-			rows_in_vain++;
+			vain++;
 
 		/*
 		 * An old snapshot does not see what others have enqueued since: that
@@ -388,7 +384,7 @@ look_between(ClaimState *state, Priority priority, Order order,
 	/* A few exhausted rows are worth meeting again, many are not. */
 	if (since_left > 0 && since_left <= LEFT_BEHIND_MAX)
 		*last = left;
-	return rows_in_vain + entries_in_vain / CHEAP_ENTRIES;
+	return vain;
 }
 
 /* What is to be done with the row in the slot; does it, too. */

@@ -81,7 +81,7 @@ sql(q{
 	END $$;
 
 	SELECT queue_state.create_queue(q, visibility_timeout => '1 hour', max_delivery_attempts => 100)
-		FROM unnest('{busy,given_back,locked,plain,leased,expired,acknowledged}'::text[]) q;
+		FROM unnest('{busy,given_back,locked,late,plain,leased,expired,acknowledged}'::text[]) q;
 });
 
 # Never more than asked for, never twice, whatever the planner has forgotten.
@@ -169,6 +169,38 @@ sql(q{
 	sql("COMMIT PREPARED 'locker'");
 	is(sql(q{SELECT string_agg(payload::text, ' ') FROM queue_state.dequeue('locked', 10)}),
 		'1 2 3 4 5 6', 'and the rest when it is free');
+}
+
+# A message committed late, behind what a busy session has delivered since, is
+# found although there is always enough in front of it.
+{
+	sql(q{
+		BEGIN;
+		SELECT queue_state.enqueue('late', '"late"');
+		PREPARE TRANSACTION 'producer';
+	});
+	my ($status, $out, $err) = $node->psql('postgres', q{
+		SELECT count(*) FROM queue_state.enqueue_batch('late',
+			ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 20) i));
+		SELECT count(*) FROM queue_state.dequeue('late', 10);
+		COMMIT PREPARED 'producer';
+		DO $$
+		DECLARE
+			until	timestamptz := clock_timestamp() + interval '1 minute';
+			got		jsonb;
+		BEGIN
+			WHILE clock_timestamp() < until LOOP
+				PERFORM queue_state.enqueue('late', '"new"');
+				SELECT payload INTO STRICT got FROM queue_state.dequeue('late');
+				COMMIT;
+				IF got = '"late"' THEN
+					RETURN;
+				END IF;
+			END LOOP;
+			RAISE EXCEPTION 'the late message was never delivered';
+		END $$;
+	});
+	is("$status:$err", '0:', 'a message committed late is delivered among newer ones');
 }
 
 # What one delivery touches, in pages, next to a queue without a past.

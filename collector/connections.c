@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How long the library may take to notice that a connection was shut down. */
+#define LIBRARY_PATIENCE_NS (INT64_C(10) * 1000000000)
+
 /* Where a connection is in its life; the clock that runs in each. */
 typedef enum Phase
 {
@@ -24,8 +27,9 @@ struct Connection
 {
 	/* guarded by the lock */
 	bool used;
-	bool opened;  /* the library has it; it may be shut down */
-	bool closing; /* it was; counts no more against a limit */
+	bool opened;		/* the library has it; it may be shut down */
+	bool closing;		/* it was; counts no more against a limit */
+	int64_t closing_ns; /* since then */
 	int fd;
 	unsigned char address[16];
 	ClosedReason reason;
@@ -120,9 +124,10 @@ received_bytes(int fd)
 }
 
 static void
-shut_down(Connection *connection, ClosedReason reason)
+shut_down(Connection *connection, ClosedReason reason, int64_t now_ns)
 {
 	connection->closing = true;
+	connection->closing_ns = now_ns;
 	connection->reason = reason;
 	shutdown(connection->fd, SHUT_RDWR);
 }
@@ -131,7 +136,8 @@ shut_down(Connection *connection, ClosedReason reason)
  * Shut down the connection that has been idle longest, of one address or of all.
  */
 static bool
-evict_idle(Connections *connections, const unsigned char *address)
+evict_idle(Connections *connections, const unsigned char *address,
+		   int64_t now_ns)
 {
 	Connection *oldest = NULL;
 
@@ -148,7 +154,7 @@ evict_idle(Connections *connections, const unsigned char *address)
 	}
 	if (oldest == NULL)
 		return false;
-	shut_down(oldest, CLOSED_IDLE);
+	shut_down(oldest, CLOSED_IDLE, now_ns);
 	return true;
 }
 
@@ -183,12 +189,12 @@ connections_admit(Connections *connections, int fd,
 		if (memcmp(c->address, key, 16) == 0)
 			same++;
 	}
-	if (same >= connections->limits.per_address && !evict_idle(connections, key))
+	if (same >= connections->limits.per_address && !evict_idle(connections, key, now_ns))
 		*refused = CLOSED_ADDRESS_LIMIT;
 	else if (slot == NULL ||
 			 (total >= connections->limits.total &&
 			  same < connections->limits.per_address &&
-			  !evict_idle(connections, NULL)))
+			  !evict_idle(connections, NULL, now_ns)))
 		*refused = CLOSED_CONNECTION_LIMIT;
 	else
 	{
@@ -295,7 +301,7 @@ expire_idle(const ConnectionLimits *limits, Connection *c, int64_t now_ns)
 		}
 	}
 	else if (now_ns - c->since_ns >= limits->idle_timeout_ns)
-		shut_down(c, CLOSED_IDLE);
+		shut_down(c, CLOSED_IDLE, now_ns);
 	else
 		c->idle_bytes = bytes;
 }
@@ -307,13 +313,13 @@ expire_one(const ConnectionLimits *limits, Connection *c, int64_t now_ns)
 	{
 		case PHASE_HEADER:
 			if (now_ns - c->since_ns >= limits->header_timeout_ns)
-				shut_down(c, CLOSED_HEADER_TIMEOUT);
+				shut_down(c, CLOSED_HEADER_TIMEOUT, now_ns);
 			else if (now_ns - c->request_ns >= limits->request_timeout_ns)
-				shut_down(c, CLOSED_REQUEST_TIMEOUT);
+				shut_down(c, CLOSED_REQUEST_TIMEOUT, now_ns);
 			break;
 		case PHASE_ANSWER:
 			if (now_ns - c->request_ns >= limits->request_timeout_ns)
-				shut_down(c, CLOSED_REQUEST_TIMEOUT);
+				shut_down(c, CLOSED_REQUEST_TIMEOUT, now_ns);
 			break;
 		case PHASE_IDLE:
 			expire_idle(limits, c, now_ns);
@@ -335,8 +341,25 @@ connections_expire(Connections *connections, int64_t now_ns)
 	pthread_mutex_unlock(&connections->lock);
 }
 
+bool
+connections_library_lives(Connections *connections, int64_t now_ns)
+{
+	bool lives = true;
+
+	pthread_mutex_lock(&connections->lock);
+	for (int i = 0; i < connections->slots; i++)
+	{
+		const Connection *c = &connections->table[i];
+
+		if (c->used && c->closing && now_ns - c->closing_ns > LIBRARY_PATIENCE_NS)
+			lives = false;
+	}
+	pthread_mutex_unlock(&connections->lock);
+	return lives;
+}
+
 int
-connections_shut_down(Connections *connections, bool all)
+connections_shut_down(Connections *connections, bool all, int64_t now_ns)
 {
 	int left = 0;
 
@@ -348,7 +371,7 @@ connections_shut_down(Connections *connections, bool all)
 		if (!c->used || c->closing)
 			continue;
 		if (c->opened && (all || c->phase == PHASE_IDLE))
-			shut_down(c, CLOSED_SHUTDOWN);
+			shut_down(c, CLOSED_SHUTDOWN, now_ns);
 		else
 			left++;
 	}

@@ -65,9 +65,16 @@ extern void connections_request_ends(Connection *connection, int64_t now_ns);
 extern void connections_expire(Connections *connections, int64_t now_ns);
 
 /*
+ * Whether the library lets go of what was shut down, which it does at once.  False
+ * when one has been waiting for ten seconds: then a thread of the library hangs.
+ */
+extern bool connections_library_lives(Connections *connections, int64_t now_ns);
+
+/*
  * For an ordered stop: shut down all connections without a request under way,
  * or all.  Returns how many are left that were not shut down.
  */
-extern int connections_shut_down(Connections *connections, bool all);
+extern int connections_shut_down(Connections *connections, bool all,
+								 int64_t now_ns);
 
 #endif /* RETSU_CONNECTIONS_H */

@@ -237,7 +237,12 @@ accept_main(void *closure)
 		int count = 0;
 		int timeout = status_http_connections() > 0 ? TICK_MS : 1000;
 
-		if (service.heartbeat != NULL && now_ns - last_beat >= 500000000)
+		/*
+		 * Speaks for the library's threads as well: one that hangs holds the lock
+		 * of the recent answers, or does not close what was shut down.
+		 */
+		if (service.heartbeat != NULL && now_ns - last_beat >= 500000000 &&
+			connections_library_lives(service.connections, now_ns))
 		{
 			service.heartbeat();
 			last_beat = now_ns;
@@ -475,10 +480,10 @@ http_stop(int64_t deadline_ns)
 	if (!service.running)
 		return;
 	http_stop_accepting();
-	while (connections_shut_down(service.connections, false) > 0 &&
+	while (connections_shut_down(service.connections, false, boottime_ns()) > 0 &&
 		   boottime_ns() < deadline_ns)
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-	connections_shut_down(service.connections, true);
+	connections_shut_down(service.connections, true, boottime_ns());
 
 	atomic_store(&service.ending, true);
 	wake();

@@ -249,12 +249,16 @@ test_stop(void)
 	connections_request_begins(idle.connection, 0);
 	connections_request_ends(idle.connection, 0);
 	connections_request_begins(busy.connection, 0);
-	is_int(connections_shut_down(connections, false), 1, "one is under way");
+	is_int(connections_shut_down(connections, false, 0), 1, "one is under way");
 	ok(is_shut(&idle) && !is_shut(&busy), "the idle one is shut down first");
-	is_int(connections_shut_down(connections, true), 0, "then all");
+	is_int(connections_shut_down(connections, true, 0), 0, "then all");
+	ok(connections_library_lives(connections, 10 * SECOND),
+	   "the library has a moment to notice");
+	ok(!connections_library_lives(connections, 11 * SECOND), "but not longer");
 	ok(is_shut(&busy), "the busy one too");
 	leave(connections, &idle);
 	leave(connections, &busy);
+	ok(connections_library_lives(connections, 11 * SECOND), "having let go it lives");
 	connections_free(connections);
 	connections_free(NULL);
 }

@@ -13,6 +13,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../perl";
 
+use IO::Socket::INET;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use QueueState;
@@ -115,6 +116,27 @@ is($value->{queue_state_snapshot_queues}, 10000, '10,000 queues again');
 is($value->{queue_state_snapshot_queues_dropped}, 0, 'none is dropped');
 is($value->{queue_state_event_regressions_total}, 0, 'no total went down');
 
-is($_->stop, 0, 'it stops in good order') foreach $standby, $leader;
+is($standby->stop, 0, 'the standby stops in good order');
+
+# The end while two clients have asked and taken no more than the first bytes of
+# 30 MB: who reads on gets all of it, who does not holds nothing up.
+my @clients;
+foreach (1 .. 2)
+{
+	my $socket = IO::Socket::INET->new(PeerAddr => $leader->address, Timeout => 10)
+	  or die "cannot connect: $!";
+	syswrite($socket, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	sysread($socket, my $first, 4096);
+	push @clients, [ $socket, $first ];
+}
+$leader->signal('TERM');
+ok( poll_until(sub { !IO::Socket::INET->new(PeerAddr => $leader->address, Timeout => 10) }),
+	'nobody else gets in any more');
+my ($socket, $answer) = @{ $clients[0] };
+1 while sysread($socket, $answer, 1 << 20, length $answer);
+my ($length) = $answer =~ /^Content-Length: (\d+)\r$/m;
+is(length($answer), index($answer, "\r\n\r\n") + 4 + $length,
+	'an answer under way is given to its end');
+is($leader->wait_for_exit, 0, 'the leader stops in good order');
 verify_is_exact($node);
 done_testing();

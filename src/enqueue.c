@@ -106,13 +106,15 @@ static Statement find_statement = {
 static Statement expire_statement = {
 	.text = "DELETE FROM queue_state.queue_message AS m" WITH_KEY
 			" AND " IS_EXPIRED
-			" RETURNING m.id, m.queue_id, m.priority, m.delivery_attempts",
+			" RETURNING m.id, m.queue_id, m.priority,"
+			" m.delivery_attempts OPERATOR(pg_catalog.=) 0"
+			" AND m.last_delivered_at IS NULL",
 	.result = SPI_OK_DELETE_RETURNING,
 	.argument_count = 3,
 	.argument = { ARGUMENT_INT4, ARGUMENT_TEXT, ARGUMENT_TIMESTAMPTZ }
 };
 
-#define EXPIRED_ATTEMPTS 4
+#define EXPIRED_NEVER_DELIVERED 4
 
 static bool insert(Datum *values, const char *nulls, pg_uuid_t *id);
 static bool insert_unique(Datum *values, const char *nulls, pg_uuid_t *id);
@@ -223,7 +225,7 @@ qs_check_headers(Jsonb *headers)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("headers must be a JSON object"),
-				 errdetail("They are %s.", JB_ROOT_IS_SCALAR(headers) ?
+				 errdetail("The value is %s.", JB_ROOT_IS_SCALAR(headers) ?
 											   "a scalar" :
 											   "an array"),
 				 errhint("Give an object such as {\"correlation_id\": \"42\"}, or null.")));
@@ -282,7 +284,7 @@ find_or_expire(Datum *values, pg_uuid_t *id)
 	Datum arguments[3];
 	HeapTuple row;
 	bool isnull;
-	Datum attempts;
+	Datum never;
 
 	arguments[0] = values[INSERT_QUEUE_ID];
 	arguments[1] = values[INSERT_DEDUPLICATION_KEY];
@@ -302,11 +304,11 @@ find_or_expire(Datum *values, pg_uuid_t *id)
 	qs_execute(&expire_statement, arguments, NULL);
 	if (SPI_processed > 0)
 	{
-		attempts = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
-								 EXPIRED_ATTEMPTS, &isnull);
-		qs_count_events(DatumGetInt32(attempts) > 0 ?
-							COUNTER_EXPIRED_PREVIOUSLY_DELIVERED :
-							COUNTER_EXPIRED_NEVER_DELIVERED);
+		never = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+							  EXPIRED_NEVER_DELIVERED, &isnull);
+		qs_count_events(DatumGetBool(never) ?
+							COUNTER_EXPIRED_NEVER_DELIVERED :
+							COUNTER_EXPIRED_PREVIOUSLY_DELIVERED);
 	}
 	return false;
 }

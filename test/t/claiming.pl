@@ -81,7 +81,7 @@ sql(q{
 	END $$;
 
 	SELECT queue_state.create_queue(q, visibility_timeout => '1 hour', max_delivery_attempts => 100)
-		FROM unnest('{busy,given_back,locked,late,plain,leased,expired,acknowledged}'::text[]) q;
+		FROM unnest('{busy,given_back,locked,short,late,plain,leased,expired,acknowledged}'::text[]) q;
 });
 
 # Never more than asked for, never twice, whatever the planner has forgotten.
@@ -169,6 +169,41 @@ sql(q{
 	sql("COMMIT PREPARED 'locker'");
 	is(sql(q{SELECT string_agg(payload::text, ' ') FROM queue_state.dequeue('locked', 10)}),
 		'1 2 3 4 5 6', 'and the rest when it is free');
+}
+
+# Short leases, most of them left to elapse: no lease of a message begins while
+# an earlier one lasts, at any isolation level.
+{
+	sql(q{
+		CREATE TABLE lease (id uuid, attempt int, taken timestamptz, until timestamptz,
+			PRIMARY KEY (id, attempt));
+		SELECT count(*) FROM queue_state.enqueue_batch('short',
+			ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 60) i));
+	});
+	my $script = q{
+		\set outcome random(1, 5)
+		BEGIN ISOLATION LEVEL %s;
+		WITH d AS (SELECT * FROM queue_state.dequeue('short', 4, '1 second')),
+			kept AS (INSERT INTO lease
+				SELECT id, delivery_attempts, lease_expires_at - interval '1 second', lease_expires_at FROM d)
+		SELECT CASE :outcome WHEN 1 THEN queue_state.acknowledge_batch(array_agg(id), array_agg(receipt_handle)) END
+			FROM d;
+		\if :outcome = 2
+		ROLLBACK;
+		\else
+		COMMIT;
+		\endif
+	};
+	foreach my $level ('READ COMMITTED', 'REPEATABLE READ')
+	{
+		many_sessions("12 sessions, $level, let leases elapse", sprintf($script, $level),
+			'-c', 12, '-T', 3);
+	}
+	cmp_ok(sql('SELECT count(*) FROM lease WHERE attempt > 1'), '>', 0, 'messages are delivered again');
+	is(sql(q{
+		SELECT count(*) FROM (SELECT taken, lag(until) OVER (PARTITION BY id ORDER BY attempt) AS earlier
+			FROM lease) l WHERE taken < earlier}), '0', 'and never within a lease');
+	verify_is_exact($node, 'exact after many short leases');
 }
 
 # A message committed late, behind what a busy session has delivered since, is

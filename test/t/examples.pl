@@ -81,6 +81,13 @@ sub node_worker
 
 	return 'there is no node' unless defined output_of('node', '--version');
 	copy("$examples/node/$_", $directory) foreach ('worker.js', 'package.json');
+	# Debian's node finds what Debian's client needs
+	if (-d '/usr/share/nodejs/pg')
+	{
+		mkdir "$directory/node_modules";
+		symlink('/usr/share/nodejs/pg', "$directory/node_modules/pg");
+		return [ 'node', "$directory/worker.js" ];
+	}
 	# Its cache may be somebody else's, or not be writable.
 	local $ENV{npm_config_cache} = "$directory/cache";
 	return 'npm could not install the package pg'

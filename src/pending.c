@@ -64,10 +64,37 @@ conditional_lock_creation(Rollup *rollup, const ShardKey *key)
 						 ExclusiveLock);
 }
 
+/*
+ * To be asked under the creation lock; then a "no" is certain.
+ *
+ * A row that is moving to another page can be missed: its old index entry is
+ * read before the new one is there, and its old version is looked at after the
+ * move was committed.  That is so with SnapshotSelf and with a dirty snapshot.
+ * Of a row in an MVCC snapshot there is always one version that is visible,
+ * and it has been in the index since before the snapshot.  The dirty one is
+ * for rows that somebody inserts by hand.
+ */
+static bool
+shard_exists(Rollup *rollup, const ShardKey *key)
+{
+	SnapshotData dirty;
+	Snapshot	snapshot;
+	bool		exists;
+
+	InitDirtySnapshot(dirty);
+	if (qs_rollup_find_shard(rollup, key, &dirty))
+		return true;
+
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	exists = qs_rollup_shard_is_visible(rollup, key, snapshot);
+	UnregisterSnapshot(snapshot);
+
+	return exists;
+}
+
 Creation
 qs_lock_creation(Rollup *rollup, const ShardKey *key)
 {
-	SnapshotData dirty;
 
 	/*
 	 * First of all: the changes of a transaction that has dropped the queue
@@ -86,13 +113,7 @@ qs_lock_creation(Rollup *rollup, const ShardKey *key)
 	if (!qs_try_reference_queue(key->queue_id))
 		return CREATION_BUSY;
 
-	/*
-	 * SnapshotSelf misses a row that is just moving to another page.  A dirty
-	 * snapshot does not, since it sees both ends of the move; under the lock
-	 * its "not there" is certain.
-	 */
-	InitDirtySnapshot(dirty);
-	if (qs_rollup_find_shard(rollup, key, &dirty))
+	if (shard_exists(rollup, key))
 		return CREATION_MOVED;
 
 	/* Now that it cannot be dropped any more. */

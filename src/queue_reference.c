@@ -173,10 +173,17 @@ qs_queue_may_exist(int32 queue_id)
 	SnapshotData dirty;
 	bool		may_exist;
 
-	/* A dirty snapshot sees both ends of a row that is just being updated. */
 	InitDirtySnapshot(dirty);
 	may_exist = queue_exists(queue, pkey, queue_id, &dirty) ||
 		RelationGetNumberOfBlocks(queue) == 0;
+	if (!may_exist)
+	{
+		/* A row that was just being updated can have been missed above. */
+		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+		may_exist = queue_exists(queue, pkey, queue_id, snapshot);
+		UnregisterSnapshot(snapshot);
+	}
 	index_close(pkey, AccessShareLock);
 	table_close(queue, AccessShareLock);
 

@@ -99,6 +99,24 @@ qs_rollup_find_shard(Rollup *rollup, const ShardKey *key, Snapshot snapshot)
 	return found;
 }
 
+bool
+qs_rollup_shard_is_visible(Rollup *rollup, const ShardKey *key, Snapshot snapshot)
+{
+	ScanKeyData scankeys[SHARD_KEY_COLUMNS];
+	IndexScanDesc scan;
+	bool		visible = false;
+
+	init_scan_keys(scankeys, key);
+	scan = qs_index_beginscan(rollup->shard, rollup->shard_pkey, SnapshotAny,
+							  SHARD_KEY_COLUMNS);
+	index_rescan(scan, scankeys, SHARD_KEY_COLUMNS, NULL, 0);
+	while (!visible && index_getnext_slot(scan, ForwardScanDirection, rollup->shard_slot))
+		visible = table_tuple_satisfies_snapshot(rollup->shard, rollup->shard_slot, snapshot);
+	index_endscan(scan);
+
+	return visible;
+}
+
 IndexScanDesc
 qs_rollup_begin_pending_scan(Rollup *rollup, const ShardKey *key)
 {

@@ -44,6 +44,12 @@ extern void qs_rollup_close(Rollup *rollup);
  */
 extern bool qs_rollup_find_shard(Rollup *rollup, const ShardKey *key, Snapshot snapshot);
 
+/*
+ * Whether `key` has a shard row in an MVCC snapshot, which misses none.  Takes
+ * no predicate locks.
+ */
+extern bool qs_rollup_shard_is_visible(Rollup *rollup, const ShardKey *key, Snapshot snapshot);
+
 /* An index scan of the pending rows of `key`. */
 extern IndexScanDesc qs_rollup_begin_pending_scan(Rollup *rollup, const ShardKey *key);
 

@@ -56,6 +56,9 @@ typedef enum StateDepth
 	DEPTH_OLDEST				/* and the oldest messages */
 } StateDepth;
 
+/* NULL if there is none of that id. */
+extern QueueState *qs_find_queue(AllState *state, int32 queue_id);
+
 /*
  * Reads everything in one MVCC snapshot into the current memory context.
  *

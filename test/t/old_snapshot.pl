@@ -120,6 +120,68 @@ $order = "SELECT count(*) FROM queue_state.verify();\n";
 $answer = '';
 poll_until(sub { $holder->pump_nb; return $answer =~ /^\d+\n/ }) or die "no verify: $answer";
 is($answer, "0\n", 'and is exact');
+# Reading walks past the dead from two sides.  Here they are in front of the
+# living, behind them, and on both sides, and some of the living have expired
+# or elapsed; what is read must be what a count over the messages says.
+
+foreach my $remaining (
+	[ newest => 'n <= 60' ],
+	[ oldest => 'n > 740' ],
+	[ middle => 'n BETWEEN 370 AND 430' ],
+	[ both => 'n <= 30 OR n > 770' ],
+	[ few => 'n IN (397, 402)' ],
+	[ none => 'false' ])
+{
+	my ($name, $condition) = @$remaining;
+	query(<<"END_OF_SQL");
+SELECT queue_state.create_queue('$name', max_delivery_attempts => 3);
+INSERT INTO queue_state.queue_message
+		(queue_id, payload, priority, state, delivery_attempts, enqueued_at, expires_at, available_after)
+	SELECT queue_id, to_jsonb(n), CASE WHEN n % 5 = 0 THEN 'HIGH' ELSE 'LOW' END::queue_state.message_priority,
+		(ARRAY['READY', 'IN_FLIGHT', 'DELAYED'])[1 + n % 3]::queue_state.message_state, n % 4,
+		now() - n * interval '1 minute' - interval '30 seconds',
+		now() + CASE WHEN n % 7 = 0 THEN -1 ELSE 20 END * interval '1 hour',
+		now() + CASE WHEN n % 2 = 0 THEN -1 ELSE 20 END * interval '1 hour'
+		FROM queue_state.queue, generate_series(1, 800) AS n WHERE name = '$name';
+DELETE FROM queue_state.queue_message USING (SELECT id AS other_id, (payload #>> '{}')::int AS n
+		FROM queue_state.queue_message
+		WHERE queue_id = (SELECT queue_id FROM queue_state.queue WHERE name = '$name')) AS o
+	WHERE id = other_id AND NOT ($condition);
+END_OF_SQL
+}
+my $counted = query(<<'END_OF_SQL');
+WITH message AS
+(
+	SELECT q.name, m.priority, m.enqueued_at, m.state, m.expires_at <= now() AS expired,
+		m.state <> 'READY' AND m.available_after <= now() AS elapsed,
+		m.delivery_attempts >= q.max_delivery_attempts AS used_up
+	FROM queue_state.queue AS q JOIN queue_state.queue_message AS m USING (queue_id)
+), judged AS
+(
+	SELECT *, NOT expired AND (state = 'READY' OR elapsed AND NOT used_up) AS ready,
+		state = 'IN_FLIGHT' AND NOT elapsed AS in_flight
+	FROM message
+)
+SELECT q.name, p.priority, count(*) FILTER (WHERE ready), count(*) FILTER (WHERE in_flight),
+		count(*) FILTER (WHERE state = 'DELAYED' AND NOT elapsed),
+		count(*) FILTER (WHERE elapsed AND NOT expired AND used_up),
+		count(*) FILTER (WHERE state = 'READY' AND expired), count(*) FILTER (WHERE elapsed),
+		coalesce(floor(extract(epoch FROM now() - min(enqueued_at) FILTER (WHERE ready)) / 60), 0),
+		coalesce(floor(extract(epoch FROM now() - min(enqueued_at) FILTER (WHERE in_flight)) / 60), 0)
+	FROM queue_state.queue AS q
+		CROSS JOIN unnest(enum_range(NULL::queue_state.message_priority)) AS p (priority)
+		LEFT JOIN judged AS j ON j.name = q.name AND j.priority = p.priority
+	WHERE q.name <> 'orders'
+	GROUP BY q.name, p.priority ORDER BY q.name, p.priority
+END_OF_SQL
+is( query(<<'END_OF_SQL'),
+SELECT queue_name, priority, ready, in_flight, delayed, exhausted, expired_backlog, elapsed_backlog,
+		floor(oldest_ready_age_seconds / 60), floor(oldest_in_flight_age_seconds / 60)
+	FROM queue_state.snapshot() WHERE queue_name <> 'orders' ORDER BY queue_name, priority
+END_OF_SQL
+	$counted, 'whatever the dead stand in front of, the reading is what a count says');
+verify_is_exact($node, 'and exact');
+
 $order = "COMMIT;\n";
 $holder->finish;
 

@@ -41,13 +41,69 @@
 PG_FUNCTION_INFO_V1(qs_lock_deleted_queue);
 PG_FUNCTION_INFO_V1(qs_lock_references);
 
+/*
+ * From this many queues on, a transaction takes its share of all of them at
+ * once, or the lock table would overflow (a restore).
+ */
+#define MAX_SINGLE_REFERENCES 64
+
+static int	references = 0;		/* single ones, by this transaction */
+
+static void
+set_queue_tag(LOCKTAG *tag, int32 queue_id)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, qs_catalog()->queue, (uint32) queue_id, 0);
+}
+
+static void
+set_all_queues_tag(LOCKTAG *tag)
+{
+	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, qs_catalog()->queue, 0, 1);
+}
+
 static bool
-lock_queue(int32 queue_id, LOCKMODE mode, bool dont_wait)
+lock_shared(const LOCKTAG *tag, LOCKMODE mode, bool dont_wait)
+{
+	return qs_lock_held_by_me(tag, mode) ||
+		LockAcquire(tag, mode, false, dont_wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+static bool
+reference_queue(int32 queue_id, bool dont_wait)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, qs_catalog()->queue, (uint32) queue_id, 0);
-	return LockAcquire(&tag, mode, false, dont_wait) != LOCKACQUIRE_NOT_AVAIL;
+	set_queue_tag(&tag, queue_id);
+	if (qs_lock_held_by_me(&tag, AccessShareLock))
+		return true;
+	if (references >= MAX_SINGLE_REFERENCES)
+	{
+		set_all_queues_tag(&tag);
+		return lock_shared(&tag, ShareLock, dont_wait);
+	}
+	references++;
+	return lock_shared(&tag, AccessShareLock, dont_wait);
+}
+
+/*
+ * In this order: whoever refers to many queues and waits for this one must
+ * not be waited for.
+ */
+static void
+lock_against_references(int32 queue_id)
+{
+	LOCKTAG		tag;
+
+	set_queue_tag(&tag, queue_id);
+	(void) LockAcquire(&tag, AccessExclusiveLock, false, false);
+	set_all_queues_tag(&tag);
+	(void) LockAcquire(&tag, RowExclusiveLock, false, false);
+}
+
+void
+qs_reference_end_transaction(void)
+{
+	references = 0;
 }
 
 static bool
@@ -128,7 +184,7 @@ qs_reference_queue(Relation referencing, int32 queue_id)
 	Relation	pkey;
 	bool		exists;
 
-	(void) lock_queue(queue_id, AccessShareLock, false);
+	(void) reference_queue(queue_id, false);
 
 	pkey_oid = qs_catalog()->queue_pkey;
 	queue = table_open(qs_catalog()->queue, AccessShareLock);
@@ -161,7 +217,7 @@ qs_reference_queue(Relation referencing, int32 queue_id)
 bool
 qs_try_reference_queue(int32 queue_id)
 {
-	return lock_queue(queue_id, AccessShareLock, true);
+	return reference_queue(queue_id, true);
 }
 
 bool
@@ -196,7 +252,7 @@ qs_deleted_queue(int32 queue_id)
 	LOCKTAG		tag;
 
 	/* Whoever deletes a queue has this lock until his transaction ends. */
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, qs_catalog()->queue, (uint32) queue_id, 0);
+	set_queue_tag(&tag, queue_id);
 	return qs_lock_held_by_me(&tag, AccessExclusiveLock) && !qs_queue_may_exist(queue_id);
 }
 
@@ -227,7 +283,7 @@ qs_lock_deleted_queue(PG_FUNCTION_ARGS)
 							SPI_fnumber(RelationGetDescr(trigger->tg_relation), "queue_id"),
 							RelationGetDescr(trigger->tg_relation), &isnull);
 	if (!isnull)
-		(void) lock_queue(DatumGetInt32(queue_id), AccessExclusiveLock, false);
+		lock_against_references(DatumGetInt32(queue_id));
 
 	return PointerGetDatum(trigger->tg_trigtuple);
 }
@@ -242,6 +298,6 @@ qs_lock_deleted_queue(PG_FUNCTION_ARGS)
 Datum
 qs_lock_references(PG_FUNCTION_ARGS)
 {
-	(void) lock_queue(PG_GETARG_INT32(0), AccessExclusiveLock, false);
+	lock_against_references(PG_GETARG_INT32(0));
 	PG_RETURN_VOID();
 }

@@ -22,6 +22,7 @@
 #include "apply.h"
 #include "catalog.h"
 #include "pending.h"
+#include "queue_reference.h"
 #include "transaction.h"
 
 static DeltaStack deltas;
@@ -149,6 +150,7 @@ transaction_callback(XactEvent event, void *arg)
 			command_after_changes = FirstCommandId;
 			applied = false;
 			qs_pending_end_transaction();
+			qs_reference_end_transaction();
 			break;
 
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:

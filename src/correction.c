@@ -32,13 +32,13 @@
 /* The message table and its indexes, open for reading. */
 typedef struct MessageReader
 {
-	Catalog		catalog;
-	Snapshot	snapshot;
-	Relation	message;
-	Relation	ready_index;
-	Relation	waiting_index;
-	Relation	in_flight_index;
-	Relation	expiry_index;
+	Catalog catalog;
+	Snapshot snapshot;
+	Relation message;
+	Relation ready_index;
+	Relation waiting_index;
+	Relation in_flight_index;
+	Relation expiry_index;
 } MessageReader;
 
 static void
@@ -73,8 +73,8 @@ init_walk(Walk *walk, MessageReader *reader, Relation index, const ScanKeyData *
 static Datum
 column(Walk *walk, AttrNumber attnum)
 {
-	bool		isnull;
-	Datum		value = slot_getattr(walk->slot, attnum, &isnull);
+	bool isnull;
+	Datum value = slot_getattr(walk->slot, attnum, &isnull);
 
 	Assert(!isnull);
 	return value;
@@ -110,8 +110,8 @@ init_time_key(ScanKey key, AttrNumber attnum, bool past, TimestampTz now)
 static CellState *
 cell_of_row(AllState *state, MessageReader *reader, Walk *walk)
 {
-	int32		queue_id = DatumGetInt32(column(walk, reader->catalog.message_column.queue_id));
-	Oid			priority = DatumGetObjectId(column(walk, reader->catalog.message_column.priority));
+	int32 queue_id = DatumGetInt32(column(walk, reader->catalog.message_column.queue_id));
+	Oid priority = DatumGetObjectId(column(walk, reader->catalog.message_column.priority));
 	QueueState *queue = qs_find_queue(state, queue_id);
 
 	return queue != NULL ? &queue->cell[qs_priority_of_oid(priority)] : NULL;
@@ -125,10 +125,10 @@ static void
 subtract_expired_ready(AllState *state, MessageReader *reader)
 {
 	ScanKeyData key;
-	Walk		expired;
-	Walk		unexpired;
-	WalkStep	step;
-	int64		unmet = 0;
+	Walk expired;
+	Walk unexpired;
+	WalkStep step;
+	int64 unmet = 0;
 
 	for (int i = 0; i < state->queue_count; i++)
 	{
@@ -153,7 +153,7 @@ subtract_expired_ready(AllState *state, MessageReader *reader)
 		}
 		else
 		{
-			CellState  *cell = cell_of_row(state, reader, &expired);
+			CellState *cell = cell_of_row(state, reader, &expired);
 
 			if (cell == NULL)
 				continue;
@@ -174,8 +174,8 @@ static void
 correct_elapsed_row(AllState *state, MessageReader *reader, QueueState *queue,
 					CellState *cell, Walk *walk)
 {
-	Oid			row_state = DatumGetObjectId(column(walk, reader->catalog.message_column.state));
-	int32		attempts = DatumGetInt32(column(walk, reader->catalog.message_column.delivery_attempts));
+	Oid row_state = DatumGetObjectId(column(walk, reader->catalog.message_column.state));
+	int32 attempts = DatumGetInt32(column(walk, reader->catalog.message_column.delivery_attempts));
 
 	cell->elapsed_backlog++;
 	if (row_state == reader->catalog.state[STATE_IN_FLIGHT])
@@ -198,12 +198,12 @@ correct_elapsed_row(AllState *state, MessageReader *reader, QueueState *queue,
 static void
 correct_elapsed(AllState *state, MessageReader *reader, QueueState *queue, Priority priority)
 {
-	CellState  *cell = &queue->cell[priority];
-	int64		unmet = cell->in_flight + cell->delayed;
+	CellState *cell = &queue->cell[priority];
+	int64 unmet = cell->in_flight + cell->delayed;
 	ScanKeyData keys[CELL_KEYS + 1];
-	Walk		elapsed;
-	Walk		waiting;
-	WalkStep	step;
+	Walk elapsed;
+	Walk waiting;
+	WalkStep step;
 
 	init_cell_keys(reader, keys, queue->queue_id, priority);
 	init_time_key(&keys[CELL_KEYS], CELL_KEYS + 1, true, state->now);
@@ -238,11 +238,11 @@ static TimestampTz
 oldest_in_index(MessageReader *reader, Relation index, int32 queue_id, Priority priority,
 				int64 unmet, AttrNumber alive_until, TimestampTz now)
 {
-	AttrNumber	enqueued_at = reader->catalog.message_column.enqueued_at;
+	AttrNumber enqueued_at = reader->catalog.message_column.enqueued_at;
 	ScanKeyData keys[CELL_KEYS];
-	Walk		from_oldest;
-	Walk		from_newest;
-	WalkStep	step;
+	Walk from_oldest;
+	Walk from_newest;
+	WalkStep step;
 	TimestampTz oldest = DT_NOEND;
 
 	init_cell_keys(reader, keys, queue_id, priority);
@@ -305,7 +305,7 @@ qs_correct_for_time(AllState *state, Snapshot snapshot, StateDepth depth)
 	{
 		for (Priority p = PRIORITY_LOW; p < PRIORITY_COUNT; p++)
 		{
-			CellState  *cell = &state->queue[i].cell[p];
+			CellState *cell = &state->queue[i].cell[p];
 
 			cell->ready = cell->physical.value[COUNTER_READY];
 			cell->in_flight = cell->physical.value[COUNTER_IN_FLIGHT];
@@ -322,8 +322,8 @@ qs_correct_for_time(AllState *state, Snapshot snapshot, StateDepth depth)
 
 		for (Priority p = PRIORITY_LOW; p < PRIORITY_COUNT; p++)
 		{
-			CellState  *cell = &queue->cell[p];
-			int64		unexpired_ready = cell->ready;
+			CellState *cell = &queue->cell[p];
+			int64 unexpired_ready = cell->ready;
 
 			if (cell->in_flight != 0 || cell->delayed != 0)
 				correct_elapsed(state, &reader, queue, p);

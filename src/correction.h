@@ -20,4 +20,4 @@
  */
 extern void qs_correct_for_time(AllState *state, Snapshot snapshot, StateDepth depth);
 
-#endif							/* QS_CORRECTION_H */
+#endif /* QS_CORRECTION_H */

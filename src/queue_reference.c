@@ -47,7 +47,7 @@ PG_FUNCTION_INFO_V1(qs_lock_references);
  */
 #define MAX_SINGLE_REFERENCES 64
 
-static int	references = 0;		/* single ones, by this transaction */
+static int references = 0; /* single ones, by this transaction */
 
 static void
 set_queue_tag(LOCKTAG *tag, int32 queue_id)
@@ -65,13 +65,13 @@ static bool
 lock_shared(const LOCKTAG *tag, LOCKMODE mode, bool dont_wait)
 {
 	return qs_lock_held_by_me(tag, mode) ||
-		LockAcquire(tag, mode, false, dont_wait) != LOCKACQUIRE_NOT_AVAIL;
+		   LockAcquire(tag, mode, false, dont_wait) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 static bool
 reference_queue(int32 queue_id, bool dont_wait)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	set_queue_tag(&tag, queue_id);
 	if (qs_lock_held_by_me(&tag, AccessShareLock))
@@ -92,7 +92,7 @@ reference_queue(int32 queue_id, bool dont_wait)
 static void
 lock_against_references(int32 queue_id)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	set_queue_tag(&tag, queue_id);
 	(void) LockAcquire(&tag, AccessExclusiveLock, false, false);
@@ -112,7 +112,7 @@ queue_exists(Relation queue, Relation pkey, int32 queue_id, Snapshot snapshot)
 	TupleTableSlot *slot = table_slot_create(queue, NULL);
 	ScanKeyData key;
 	IndexScanDesc scan;
-	bool		exists;
+	bool exists;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
 	scan = qs_index_beginscan(queue, pkey, snapshot, 1);
@@ -162,10 +162,10 @@ queue_exists_or_is_coming(Relation queue, Relation pkey, int32 queue_id)
 	while (true)
 	{
 		/* In this order: what comes in between is then seen by the last. */
-		bool		untouched = RelationGetNumberOfBlocks(queue) == 0;
+		bool untouched = RelationGetNumberOfBlocks(queue) == 0;
 		TransactionId inserter = inserting_transaction(queue);
-		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-		bool		exists = queue_exists(queue, pkey, queue_id, snapshot);
+		Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+		bool exists = queue_exists(queue, pkey, queue_id, snapshot);
 
 		UnregisterSnapshot(snapshot);
 		if (exists || untouched)
@@ -179,10 +179,10 @@ queue_exists_or_is_coming(Relation queue, Relation pkey, int32 queue_id)
 void
 qs_reference_queue(Relation referencing, int32 queue_id)
 {
-	Oid			pkey_oid;
-	Relation	queue;
-	Relation	pkey;
-	bool		exists;
+	Oid pkey_oid;
+	Relation queue;
+	Relation pkey;
+	bool exists;
 
 	(void) reference_queue(queue_id, false);
 
@@ -195,14 +195,14 @@ qs_reference_queue(Relation referencing, int32 queue_id)
 	 * that is just being updated; only an MVCC snapshot's "no" is certain.
 	 */
 	exists = queue_exists(queue, pkey, queue_id, SnapshotSelf) ||
-		queue_exists_or_is_coming(queue, pkey, queue_id);
+			 queue_exists_or_is_coming(queue, pkey, queue_id);
 	index_close(pkey, AccessShareLock);
 	table_close(queue, AccessShareLock);
 
 	if (!exists)
 	{
 		const char *table = RelationGetRelationName(referencing);
-		char	   *constraint = psprintf("%s_queue_id_fkey", table);
+		char *constraint = psprintf("%s_queue_id_fkey", table);
 
 		ereport(ERROR,
 				(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
@@ -223,19 +223,19 @@ qs_try_reference_queue(int32 queue_id)
 bool
 qs_queue_may_exist(int32 queue_id)
 {
-	Oid			pkey_oid = qs_catalog()->queue_pkey;
-	Relation	queue = table_open(qs_catalog()->queue, AccessShareLock);
-	Relation	pkey = index_open(pkey_oid, AccessShareLock);
+	Oid pkey_oid = qs_catalog()->queue_pkey;
+	Relation queue = table_open(qs_catalog()->queue, AccessShareLock);
+	Relation pkey = index_open(pkey_oid, AccessShareLock);
 	SnapshotData dirty;
-	bool		may_exist;
+	bool may_exist;
 
 	InitDirtySnapshot(dirty);
 	may_exist = queue_exists(queue, pkey, queue_id, &dirty) ||
-		RelationGetNumberOfBlocks(queue) == 0;
+				RelationGetNumberOfBlocks(queue) == 0;
 	if (!may_exist)
 	{
 		/* A row that was just being updated can have been missed above. */
-		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+		Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 
 		may_exist = queue_exists(queue, pkey, queue_id, snapshot);
 		UnregisterSnapshot(snapshot);
@@ -249,7 +249,7 @@ qs_queue_may_exist(int32 queue_id)
 bool
 qs_deleted_queue(int32 queue_id)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	/* Whoever deletes a queue has this lock until his transaction ends. */
 	set_queue_tag(&tag, queue_id);
@@ -267,8 +267,8 @@ Datum
 qs_lock_deleted_queue(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	bool		isnull;
-	Datum		queue_id;
+	bool isnull;
+	Datum queue_id;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_BEFORE(trigger->tg_event) ||

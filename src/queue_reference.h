@@ -39,4 +39,4 @@ extern bool qs_queue_may_exist(int32 queue_id);
 /* To be called when a transaction ends. */
 extern void qs_reference_end_transaction(void);
 
-#endif							/* QS_QUEUE_REFERENCE_H */
+#endif /* QS_QUEUE_REFERENCE_H */

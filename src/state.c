@@ -26,8 +26,8 @@
 static int
 queue_state_compare(const void *a, const void *b)
 {
-	int32		left = ((const QueueState *) a)->queue_id;
-	int32		right = ((const QueueState *) b)->queue_id;
+	int32 left = ((const QueueState *) a)->queue_id;
+	int32 right = ((const QueueState *) b)->queue_id;
 
 	return (left > right) - (left < right);
 }
@@ -35,7 +35,7 @@ queue_state_compare(const void *a, const void *b)
 QueueState *
 qs_find_queue(AllState *state, int32 queue_id)
 {
-	QueueState	key = {.queue_id = queue_id};
+	QueueState key = { .queue_id = queue_id };
 
 	return bsearch(&key, state->queue, state->queue_count, sizeof(QueueState),
 				   queue_state_compare);
@@ -44,21 +44,21 @@ qs_find_queue(AllState *state, int32 queue_id)
 static void
 read_queues(AllState *state, Snapshot snapshot)
 {
-	Oid			relid = qs_catalog()->queue;
-	AttrNumber	queue_id_column = get_attnum(relid, "queue_id");
-	AttrNumber	name_column = get_attnum(relid, "name");
-	AttrNumber	attempts_column = get_attnum(relid, "max_delivery_attempts");
-	Relation	relation = table_open(relid, AccessShareLock);
+	Oid relid = qs_catalog()->queue;
+	AttrNumber queue_id_column = get_attnum(relid, "queue_id");
+	AttrNumber name_column = get_attnum(relid, "name");
+	AttrNumber attempts_column = get_attnum(relid, "max_delivery_attempts");
+	Relation relation = table_open(relid, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(relation, NULL);
 	TableScanDesc scan = table_beginscan(relation, qs_reading_snapshot(snapshot), 0, NULL);
-	int			allocated = 64;
+	int allocated = 64;
 
 	state->queue = palloc(sizeof(QueueState) * allocated);
 	state->queue_count = 0;
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		QueueState *queue;
-		bool		isnull;
+		bool isnull;
 
 		if (!qs_row_is_visible(relation, slot, snapshot))
 			continue;
@@ -88,20 +88,20 @@ read_queues(AllState *state, Snapshot snapshot)
 /* The rows of a queue lie together, so the last queue found is a good guess. */
 typedef struct SumTarget
 {
-	AllState   *state;
+	AllState *state;
 	QueueState *last;
 } SumTarget;
 
 static void
 add_to_cell(const ShardKey *key, const Counters *counters, void *arg)
 {
-	SumTarget  *target = arg;
-	Counters   *sum;
+	SumTarget *target = arg;
+	Counters *sum;
 
 	if (target->last == NULL || target->last->queue_id != key->queue_id)
 		target->last = qs_find_queue(target->state, key->queue_id);
 	if (target->last == NULL)
-		return;					/* verify() tells of rows without a queue */
+		return; /* verify() tells of rows without a queue */
 
 	sum = &target->last->cell[key->priority].physical;
 	for (int i = 0; i < COUNTER_COUNT; i++)
@@ -111,8 +111,8 @@ add_to_cell(const ShardKey *key, const Counters *counters, void *arg)
 AllState *
 qs_read_state(Snapshot snapshot, StateDepth depth)
 {
-	AllState   *state = palloc0(sizeof(AllState));
-	SumTarget	target = {.state = state};
+	AllState *state = palloc0(sizeof(AllState));
+	SumTarget target = { .state = state };
 
 	read_queues(state, snapshot);
 	qs_read_rollup(snapshot, add_to_cell, &target);

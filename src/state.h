@@ -18,42 +18,42 @@
 /* One queue and priority. */
 typedef struct CellState
 {
-	Counters	physical;		/* the rollup: stored states and event totals */
+	Counters physical; /* the rollup: stored states and event totals */
 
 	/* What time has made of the stored states. */
-	int64		ready;
-	int64		in_flight;
-	int64		delayed;
-	int64		exhausted;
-	int64		expired_backlog;
-	int64		elapsed_backlog;
+	int64 ready;
+	int64 in_flight;
+	int64 delayed;
+	int64 exhausted;
+	int64 expired_backlog;
+	int64 elapsed_backlog;
 
 	/* DT_NOEND where there is no such message. */
-	TimestampTz oldest_ready;	/* enqueued_at */
+	TimestampTz oldest_ready; /* enqueued_at */
 	TimestampTz oldest_in_flight;
 } CellState;
 
 typedef struct QueueState
 {
-	int32		queue_id;
-	char	   *name;
-	int32		max_delivery_attempts;
-	CellState	cell[PRIORITY_COUNT];
+	int32 queue_id;
+	char *name;
+	int32 max_delivery_attempts;
+	CellState cell[PRIORITY_COUNT];
 } QueueState;
 
 typedef struct AllState
 {
-	QueueState *queue;			/* by queue_id */
-	int			queue_count;
-	TimestampTz now;			/* the instant it is true for */
+	QueueState *queue; /* by queue_id */
+	int queue_count;
+	TimestampTz now; /* the instant it is true for */
 } AllState;
 
 /* How much of it is wanted; each includes the ones before. */
 typedef enum StateDepth
 {
-	DEPTH_PHYSICAL,				/* the sums: no message row is read */
-	DEPTH_LOGICAL,				/* corrected for time */
-	DEPTH_OLDEST				/* and the oldest messages */
+	DEPTH_PHYSICAL, /* the sums: no message row is read */
+	DEPTH_LOGICAL,	/* corrected for time */
+	DEPTH_OLDEST	/* and the oldest messages */
 } StateDepth;
 
 /* NULL if there is none of that id. */
@@ -69,4 +69,4 @@ extern QueueState *qs_find_queue(AllState *state, int32 queue_id);
  */
 extern AllState *qs_read_state(Snapshot snapshot, StateDepth depth);
 
-#endif							/* QS_STATE_H */
+#endif /* QS_STATE_H */

@@ -24,7 +24,7 @@ backoff_reset(struct backoff *backoff)
 int64_t
 backoff_next(struct backoff *backoff, uint32_t random)
 {
-	int64_t		wait = backoff->next_ms;
+	int64_t wait = backoff->next_ms;
 
 	if (backoff->next_ms >= backoff->cap_ms / 2)
 		backoff->next_ms = backoff->cap_ms;
@@ -36,9 +36,9 @@ backoff_next(struct backoff *backoff, uint32_t random)
 int64_t
 backoff_jitter(int64_t ms, int percent, uint32_t random)
 {
-	int64_t		spread = ms * percent / 100;
+	int64_t spread = ms * percent / 100;
 
 	/* 0 maps to -spread and UINT32_MAX to +spread. */
 	return ms - spread +
-		(int64_t) ((double) random / UINT32_MAX * (double) (2 * spread) + 0.5);
+		   (int64_t) ((double) random / UINT32_MAX * (double) (2 * spread) + 0.5);
 }

@@ -12,9 +12,9 @@
 
 struct backoff
 {
-	int64_t		first_ms;
-	int64_t		cap_ms;
-	int64_t		next_ms;		/* before jitter */
+	int64_t first_ms;
+	int64_t cap_ms;
+	int64_t next_ms; /* before jitter */
 };
 
 extern void backoff_init(struct backoff *backoff, int64_t first_ms,
@@ -27,4 +27,4 @@ extern int64_t backoff_next(struct backoff *backoff, uint32_t random);
 /* `ms` moved by at most `percent` either way, evenly over `random`. */
 extern int64_t backoff_jitter(int64_t ms, int percent, uint32_t random);
 
-#endif							/* RETSU_BACKOFF_H */
+#endif /* RETSU_BACKOFF_H */

@@ -80,7 +80,7 @@ static enum lease_event
 check_extension(struct collector *collector, int64_t deadline_ms)
 {
 	struct reading_extension *extension = &collector->extension;
-	char		text[256];
+	char text[256];
 
 	if (!reading_check_extension(collector->database, deadline_ms, extension))
 		return statement_failed(collector);
@@ -146,9 +146,9 @@ check_session(struct collector *collector, int64_t deadline_ms)
 static enum lease_event
 settle(struct collector *collector)
 {
-	int64_t		limit_ms = clock_ms() + collector->options->lease_fence;
-	int64_t		settled_ms = clock_ms() + SETTLE_MS;
-	int64_t		warned_pid = 0;
+	int64_t limit_ms = clock_ms() + collector->options->lease_fence;
+	int64_t settled_ms = clock_ms() + SETTLE_MS;
+	int64_t warned_pid = 0;
 
 	if (!reading_announce(collector->database, collector->context->instance,
 						  limit_ms))
@@ -156,7 +156,7 @@ settle(struct collector *collector)
 
 	for (;;)
 	{
-		int64_t		pid;
+		int64_t pid;
 
 		if (!reading_find_predecessor(collector->database, limit_ms, &pid))
 			return statement_failed(collector);
@@ -188,9 +188,9 @@ settle(struct collector *collector)
 enum lease_event
 candidacy_try(struct collector *collector)
 {
-	int64_t		deadline_ms = clock_ms() + refresh_budget(collector->options);
+	int64_t deadline_ms = clock_ms() + refresh_budget(collector->options);
 	enum lease_event event;
-	bool		taken;
+	bool taken;
 
 	if (collector->options->lease_enabled)
 	{

@@ -37,4 +37,4 @@ clock_seconds(void)
 	return (double) ts.tv_sec + (double) ts.tv_nsec / 1e9;
 }
 
-#endif							/* RETSU_CLOCK_H */
+#endif /* RETSU_CLOCK_H */

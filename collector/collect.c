@@ -27,7 +27,7 @@
 static uint32_t
 random_number(void)
 {
-	uint32_t	number;
+	uint32_t number;
 
 	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
 		number = (uint32_t) clock_ms() * 2654435761u;
@@ -87,7 +87,7 @@ carry_out(struct collector *collector, const struct outcome *outcome)
 static int64_t
 wait_ms(struct collector *collector, enum lease_wait wait)
 {
-	int64_t		retry_ms = collector->options->lease_retry_interval;
+	int64_t retry_ms = collector->options->lease_retry_interval;
 
 	switch (wait)
 	{
@@ -118,8 +118,8 @@ attempt(struct collector *collector)
 static struct outcome
 pause_standby(struct collector *collector, enum lease_wait wait)
 {
-	struct outcome outcome = {.event = LEASE_BUSY};
-	int64_t		until_ms = clock_ms() + wait_ms(collector, wait);
+	struct outcome outcome = { .event = LEASE_BUSY };
+	int64_t until_ms = clock_ms() + wait_ms(collector, wait);
 	enum worker_wake wake;
 
 	if (collector->lease.state == LEASE_STANDBY)
@@ -148,7 +148,7 @@ loop(struct collector *collector)
 
 	while (collector->lease.state != LEASE_ENDED)
 	{
-		struct outcome outcome = {.event = LEASE_STOPPED};
+		struct outcome outcome = { .event = LEASE_STOPPED };
 
 		if (worker_stopping(collector->worker))
 			;
@@ -193,7 +193,8 @@ collect_run(struct worker *worker, void *context)
 			   collector.options->collector_on_failure == ON_FAILURE_EXIT);
 	backoff_init(&collector.backoff,
 				 collector.options->lease_retry_interval < BACKOFF_FIRST_MS ?
-				 collector.options->lease_retry_interval : BACKOFF_FIRST_MS,
+					 collector.options->lease_retry_interval :
+					 BACKOFF_FIRST_MS,
 				 BACKOFF_CAP_MS);
 	collector.totals = totals_create();
 	collector.database = database_create(collector.options, "collect",

@@ -19,10 +19,10 @@ struct collect_context
 	const char *instance;
 
 	/* Asks main to end the process with this exit code; any thread. */
-	void		(*end_process) (int exit_code);
+	void (*end_process)(int exit_code);
 };
 
 /* `context` is a struct collect_context that outlives the worker. */
 extern void collect_run(struct worker *worker, void *context);
 
-#endif							/* RETSU_COLLECT_H */
+#endif /* RETSU_COLLECT_H */

@@ -29,14 +29,14 @@ struct collector
 	struct database *database;
 	struct lease lease;
 	struct backoff backoff;
-	Totals	   *totals;
+	Totals *totals;
 	struct reading_extension extension;
-	int64_t		tick_ms;		/* when the last refresh was due */
-	int64_t		fence_ms;		/* when the lease counts as lost; leader only */
-	int64_t		read_ms;		/* when the current snapshot was asked for */
-	int64_t		looked_ms;		/* when the session was last seen alive */
-	bool		stale;			/* it was out of sight for too long */
-	bool		stood_by;		/* said once that another one leads */
+	int64_t tick_ms;   /* when the last refresh was due */
+	int64_t fence_ms;  /* when the lease counts as lost; leader only */
+	int64_t read_ms;   /* when the current snapshot was asked for */
+	int64_t looked_ms; /* when the session was last seen alive */
+	bool stale;		   /* it was out of sight for too long */
+	bool stood_by;	   /* said once that another one leads */
 
 	/* Conditions that are logged when they come and when they go. */
 	struct log_complaint unreachable;
@@ -49,10 +49,10 @@ struct collector
 struct outcome
 {
 	enum lease_event event;
-	LossReason	loss;			/* of LEASE_LOST */
-	FailureReason reason;		/* of LEASE_REFRESH_FAILED */
-	bool		no_memory;		/* it failed in this process, not over there */
-	char		text[512];
+	LossReason loss;	  /* of LEASE_LOST */
+	FailureReason reason; /* of LEASE_REFRESH_FAILED */
+	bool no_memory;		  /* it failed in this process, not over there */
+	char text[512];
 };
 
 /* candidacy.c */
@@ -80,4 +80,4 @@ extern bool watch_lose(struct outcome *outcome, LossReason loss,
  */
 #define LOOK_LIMIT_MS 2000
 
-#endif							/* RETSU_COLLECTOR_H */
+#endif /* RETSU_COLLECTOR_H */

@@ -28,15 +28,15 @@
 struct connector
 {
 	pthread_mutex_t mutex;
-	atomic_int	references;
-	int			event_fd;		/* readable once done */
-	bool		done;
-	bool		abandoned;
-	PGconn	   *conn;
-	int64_t		deadline_ms;
+	atomic_int references;
+	int event_fd; /* readable once done */
+	bool done;
+	bool abandoned;
+	PGconn *conn;
+	int64_t deadline_ms;
 	PQnoticeReceiver notice;
-	char	   *keywords[MAX_PARAMETERS + 1];
-	char	   *values[MAX_PARAMETERS + 1];
+	char *keywords[MAX_PARAMETERS + 1];
+	char *values[MAX_PARAMETERS + 1];
 };
 
 static void
@@ -62,7 +62,7 @@ release(struct connector *connector)
 static bool
 is_abandoned(struct connector *connector)
 {
-	bool		abandoned;
+	bool abandoned;
 
 	pthread_mutex_lock(&connector->mutex);
 	abandoned = connector->abandoned;
@@ -86,7 +86,7 @@ handshake(struct connector *connector, PGconn *conn)
 			.fd = PQsocket(conn),
 			.events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT
 		};
-		int64_t		left = connector->deadline_ms - clock_ms();
+		int64_t left = connector->deadline_ms - clock_ms();
 
 		if (left <= 0 || is_abandoned(connector))
 			return;
@@ -99,9 +99,9 @@ static void *
 connect_thread(void *argument)
 {
 	struct connector *connector = argument;
-	PGconn	   *conn;
-	uint64_t	one = 1;
-	bool		abandoned;
+	PGconn *conn;
+	uint64_t one = 1;
+	bool abandoned;
 
 	pthread_setname_np(pthread_self(), "connect");
 	conn = PQconnectStartParams((const char *const *) connector->keywords,
@@ -158,9 +158,9 @@ create(const char *const *keywords, const char *const *values,
 static bool
 start(struct connector *connector)
 {
-	pthread_t	thread;
+	pthread_t thread;
 	pthread_attr_t attributes;
-	bool		started;
+	bool started;
 
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -177,7 +177,7 @@ static bool
 collect(struct connector **slot, PGconn **conn)
 {
 	struct connector *connector = *slot;
-	bool		done;
+	bool done;
 
 	pthread_mutex_lock(&connector->mutex);
 	done = connector->done;
@@ -229,7 +229,7 @@ connector_run(struct connector **slot, const char *const *keywords,
 void
 connector_abandon(struct connector **slot)
 {
-	PGconn	   *conn = NULL;
+	PGconn *conn = NULL;
 
 	if (*slot == NULL)
 		return;

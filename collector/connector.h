@@ -15,11 +15,11 @@ struct connector;
 
 enum connector_outcome
 {
-	CONNECTOR_DONE,				/* *conn is the caller's, good or bad */
-	CONNECTOR_LATE,				/* the deadline passed */
-	CONNECTOR_STUCK,			/* an earlier attempt still hangs */
-	CONNECTOR_STOPPED,			/* the process is to end */
-	CONNECTOR_FAILED			/* no thread, memory or descriptor */
+	CONNECTOR_DONE,	   /* *conn is the caller's, good or bad */
+	CONNECTOR_LATE,	   /* the deadline passed */
+	CONNECTOR_STUCK,   /* an earlier attempt still hangs */
+	CONNECTOR_STOPPED, /* the process is to end */
+	CONNECTOR_FAILED   /* no thread, memory or descriptor */
 };
 
 /*
@@ -36,4 +36,4 @@ extern enum connector_outcome connector_run(struct connector **slot,
 /* Lets go of an attempt that was given up, if there is one. */
 extern void connector_abandon(struct connector **slot);
 
-#endif							/* RETSU_CONNECTOR_H */
+#endif /* RETSU_CONNECTOR_H */

@@ -27,12 +27,12 @@ struct database
 {
 	const struct options *options;
 	struct worker *worker;
-	char		application_name[64];	/* NAMEDATALEN; longer would be cut */
+	char application_name[64]; /* NAMEDATALEN; longer would be cut */
 	const char *instance;
-	PGconn	   *conn;			/* NULL: no session */
+	PGconn *conn; /* NULL: no session */
 	struct connector *connector;
-	int			backend_pid;	/* what the server said of itself */
-	int64_t		sent_ms;
+	int backend_pid; /* what the server said of itself */
+	int64_t sent_ms;
 	struct database_error error;
 };
 
@@ -60,8 +60,7 @@ set_server_error(struct database *database, const PGresult *result)
 	if (sqlstate == NULL)
 	{
 		/* libpq's own: the connection broke, or memory ran out. */
-		set_error(database, PQstatus(database->conn) == CONNECTION_BAD ?
-				  FAILURE_CONNECTION : FAILURE_RESOURCE,
+		set_error(database, PQstatus(database->conn) == CONNECTION_BAD ? FAILURE_CONNECTION : FAILURE_RESOURCE,
 				  PQerrorMessage(database->conn));
 		return;
 	}
@@ -75,8 +74,8 @@ set_server_error(struct database *database, const PGresult *result)
 static void
 set_connect_error(struct database *database, const char *text)
 {
-	char		message[512];
-	char		sqlstate[6];
+	char message[512];
+	char sqlstate[6];
 
 	snprintf(message, sizeof(message), "%s", text);
 	sqlstate_extract(message, sqlstate);
@@ -95,7 +94,8 @@ log_notice(void *context, const PGresult *result)
 	(void) context;
 	log_line(severity != NULL && (strcmp(severity, "WARNING") == 0 ||
 								  strcmp(severity, "FATAL") == 0) ?
-			 LOG_LEVEL_WARN : LOG_LEVEL_DEBUG,
+				 LOG_LEVEL_WARN :
+				 LOG_LEVEL_DEBUG,
 			 "message from the database", "text", text, "sqlstate", sqlstate,
 			 (char *) 0);
 }
@@ -106,7 +106,7 @@ database_check_conninfo(const struct options *options, char *message,
 {
 	const char *conninfo = options->database_conninfo;
 	PQconninfoOption *parsed;
-	char	   *reason = NULL;
+	char *reason = NULL;
 
 	/* As libpq decides it: anything else is the name of a database. */
 	if (strncmp(conninfo, "postgresql://", 13) != 0 &&
@@ -157,10 +157,10 @@ open_session(struct database *database)
 {
 	const char *keywords[12];
 	const char *values[12];
-	char		password[PASSWORD_SIZE];
-	char		reason[256];
-	char		timeout_ms[24];
-	int			count = 0;
+	char password[PASSWORD_SIZE];
+	char reason[256];
+	char timeout_ms[24];
+	int count = 0;
 	enum connector_outcome outcome;
 
 	if (!password_read(database->options->database_password_file, password,
@@ -240,8 +240,8 @@ open_session(struct database *database)
 
 struct identity
 {
-	int			pid;
-	int			version;
+	int pid;
+	int version;
 };
 
 static bool
@@ -266,9 +266,9 @@ static bool
 set_up_session(struct database *database, int64_t deadline_ms)
 {
 	const struct options *options = database->options;
-	int64_t		ttl = options_session_ttl(options);
-	int64_t		probe_s = ttl / 7000 > 0 ? ttl / 7000 : 1;
-	char		sql[2048];
+	int64_t ttl = options_session_ttl(options);
+	int64_t probe_s = ttl / 7000 > 0 ? ttl / 7000 : 1;
+	char sql[2048];
 
 	if (ttl <= 0)
 		ttl = options->database_statement_timeout;
@@ -307,8 +307,8 @@ set_up_session(struct database *database, int64_t deadline_ms)
 bool
 database_connect(struct database *database)
 {
-	struct identity identity = {0, 0};
-	int64_t		deadline_ms;
+	struct identity identity = { 0, 0 };
+	int64_t deadline_ms;
 
 	database_disconnect(database);
 	if (!open_session(database))
@@ -405,7 +405,7 @@ wait_for_socket(struct database *database, short events, int64_t deadline_ms)
 static bool
 send_statement(struct database *database, const char *sql, int64_t deadline_ms)
 {
-	int			pending;
+	int pending;
 
 	database->sent_ms = clock_ms();
 	if (!PQsendQuery(database->conn, sql) || !PQsetSingleRowMode(database->conn))
@@ -440,7 +440,7 @@ read_results(struct database *database, int64_t deadline_ms,
 {
 	for (;;)
 	{
-		PGresult   *result;
+		PGresult *result;
 
 		while (PQisBusy(database->conn))
 		{
@@ -466,7 +466,7 @@ read_results(struct database *database, int64_t deadline_ms,
 			case PGRES_SINGLE_TUPLE:
 				if (on_row != NULL && !*failed)
 				{
-					struct database_row row = {result};
+					struct database_row row = { result };
 
 					if (!on_row(&row, context))
 					{
@@ -493,7 +493,7 @@ bool
 database_run(struct database *database, const char *sql, int64_t deadline_ms,
 			 database_row_callback on_row, void *context)
 {
-	bool		failed = false;
+	bool failed = false;
 
 	if (!database_is_connected(database))
 	{

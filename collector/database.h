@@ -24,15 +24,15 @@ struct database;
 struct database_error
 {
 	FailureReason reason;
-	char		sqlstate[6];	/* "" when the server did not say */
-	char		text[512];		/* one line */
-	char		hint[256];		/* what to do about it, or "" */
+	char sqlstate[6]; /* "" when the server did not say */
+	char text[512];	  /* one line */
+	char hint[256];	  /* what to do about it, or "" */
 };
 
 /* A row as it arrives; valid during the callback only. */
 struct database_row;
-typedef bool (*database_row_callback) (const struct database_row *row,
-									   void *context);
+typedef bool (*database_row_callback)(const struct database_row *row,
+									  void *context);
 
 /*
  * Says whether --database.conninfo can be understood at all.  The message
@@ -60,7 +60,7 @@ extern bool database_is_connected(const struct database *database);
  * to: a connection pooler is between.
  */
 extern bool database_is_pooled(const struct database *database);
-extern int	database_backend_pid(const struct database *database);
+extern int database_backend_pid(const struct database *database);
 
 /*
  * Runs one statement and calls `on_row` (may be NULL) for each row as it
@@ -79,7 +79,7 @@ extern bool database_run_number(struct database *database, const char *sql,
 
 /* A column as text, NULL for SQL NULL or a column there is not. */
 extern const char *database_value(const struct database_row *row, int column);
-extern int	database_columns(const struct database_row *row);
+extern int database_columns(const struct database_row *row);
 
 /* Boot clock at which the last statement was handed to the kernel. */
 extern int64_t database_sent_ms(const struct database *database);
@@ -93,4 +93,4 @@ extern const struct database_error *database_last_error(const struct database *d
 extern enum worker_wake database_idle(struct database *database,
 									  int64_t deadline_ms);
 
-#endif							/* RETSU_DATABASE_H */
+#endif /* RETSU_DATABASE_H */

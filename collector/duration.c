@@ -13,15 +13,14 @@
 static const struct
 {
 	const char *name;
-	int64_t		milliseconds;
-}			units[] =
-{
-	{"w", INT64_C(604800000)},
-	{"d", INT64_C(86400000)},
-	{"h", INT64_C(3600000)},
-	{"m", INT64_C(60000)},
-	{"s", INT64_C(1000)},
-	{"ms", INT64_C(1)}
+	int64_t milliseconds;
+} units[] = {
+	{ "w", INT64_C(604800000) },
+	{ "d", INT64_C(86400000) },
+	{ "h", INT64_C(3600000) },
+	{ "m", INT64_C(60000) },
+	{ "s", INT64_C(1000) },
+	{ "ms", INT64_C(1) }
 };
 
 #define UNIT_COUNT (sizeof(units) / sizeof(units[0]))
@@ -29,18 +28,18 @@ static const struct
 bool
 duration_parse(const char *text, int64_t *milliseconds)
 {
-	int64_t		total = 0;
-	size_t		next_unit = 0;	/* units before this one were used already */
+	int64_t total = 0;
+	size_t next_unit = 0; /* units before this one were used already */
 
 	if (*text == '\0')
 		return false;
 
 	while (*text != '\0')
 	{
-		int64_t		number = 0;
-		size_t		length;
-		size_t		unit;
-		int64_t		part;
+		int64_t number = 0;
+		size_t length;
+		size_t unit;
+		int64_t part;
 
 		if (*text < '0' || *text > '9')
 			return false;
@@ -75,7 +74,7 @@ duration_parse(const char *text, int64_t *milliseconds)
 void
 duration_format(int64_t milliseconds, char *buffer, size_t size)
 {
-	size_t		used = 0;
+	size_t used = 0;
 
 	if (milliseconds <= 0)
 	{
@@ -86,8 +85,8 @@ duration_format(int64_t milliseconds, char *buffer, size_t size)
 	buffer[0] = '\0';
 	for (size_t unit = 0; unit < UNIT_COUNT; unit++)
 	{
-		int64_t		number = milliseconds / units[unit].milliseconds;
-		int			length;
+		int64_t number = milliseconds / units[unit].milliseconds;
+		int length;
 
 		if (number == 0)
 			continue;

@@ -19,4 +19,4 @@ extern bool duration_parse(const char *text, int64_t *milliseconds);
 /* The shortest text that duration_parse() reads back to the same value. */
 extern void duration_format(int64_t milliseconds, char *buffer, size_t size);
 
-#endif							/* RETSU_DURATION_H */
+#endif /* RETSU_DURATION_H */

@@ -40,7 +40,7 @@ static struct lease_answer
 move(struct lease *lease, enum lease_state state, unsigned int actions,
 	 enum lease_wait wait)
 {
-	struct lease_answer answer = {.actions = actions, .wait = wait};
+	struct lease_answer answer = { .actions = actions, .wait = wait };
 
 	lease->state = state;
 	return answer;

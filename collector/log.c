@@ -26,7 +26,7 @@
 static enum log_level threshold = LOG_LEVEL_INFO;
 static enum log_format layout = LOG_FORMAT_LOGFMT;
 static char instance_id[40] = "";
-static int	sink = STDERR_FILENO;
+static int sink = STDERR_FILENO;
 static bool sink_is_socket = false;
 static bool sink_may_block = true;
 
@@ -36,8 +36,8 @@ static atomic_uint_fast64_t dropped_unreported;
 /* A line under construction; what does not fit is left out. */
 struct line
 {
-	char		text[PIPE_BUF];
-	size_t		length;
+	char text[PIPE_BUF];
+	size_t length;
 };
 
 static void
@@ -130,7 +130,7 @@ put_pair(struct line *line, const char *key, const char *value)
 	put_char(line, '=');
 	if (is_plain(value))
 	{
-		size_t		room = sizeof(line->text) - 16 - line->length;
+		size_t room = sizeof(line->text) - 16 - line->length;
 
 		for (size_t i = 0; i < room && value[i] != '\0'; i++)
 			put_char(line, value[i]);
@@ -142,11 +142,11 @@ put_pair(struct line *line, const char *key, const char *value)
 static void
 put_head(struct line *line, enum log_level level, const char *message)
 {
-	static const char *const names[] = {"debug", "info", "warn", "error"};
+	static const char *const names[] = { "debug", "info", "warn", "error" };
 	struct timespec now;
-	struct tm	utc;
-	char		stamp[40];
-	size_t		length;
+	struct tm utc;
+	char stamp[40];
+	size_t length;
 
 	/* The wall clock is only shown, never compared. */
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -165,7 +165,7 @@ put_head(struct line *line, enum log_level level, const char *message)
 static bool
 write_line(struct line *line)
 {
-	ssize_t		written;
+	ssize_t written;
 
 	if (layout == LOG_FORMAT_JSON)
 		line->text[line->length++] = '}';
@@ -173,7 +173,7 @@ write_line(struct line *line)
 
 	if (sink_may_block)
 	{
-		struct pollfd ready = {.fd = sink, .events = POLLOUT};
+		struct pollfd ready = { .fd = sink, .events = POLLOUT };
 
 		if (poll(&ready, 1, 0) <= 0)
 			return false;
@@ -201,8 +201,8 @@ count_drop(uint64_t lines)
 static void
 report_drops(void)
 {
-	uint64_t	lines = atomic_exchange(&dropped_unreported, 0);
-	struct line line = {.length = 0};
+	uint64_t lines = atomic_exchange(&dropped_unreported, 0);
+	struct line line = { .length = 0 };
 	struct log_number number;
 
 	if (lines == 0)
@@ -217,8 +217,8 @@ void
 log_redirect(int fd)
 {
 	struct stat status;
-	char		path[32];
-	int			reopened;
+	char path[32];
+	int reopened;
 
 	sink = fd;
 	sink_is_socket = false;
@@ -236,7 +236,7 @@ log_redirect(int fd)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	reopened = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	if (reopened >= 0)
-		sink = reopened;		/* kept until the process ends */
+		sink = reopened; /* kept until the process ends */
 	else
 		sink_may_block = true;
 }
@@ -251,10 +251,10 @@ log_start(enum log_level level, enum log_format format, const char *instance)
 }
 
 void
-log_line(enum log_level level, const char *message,...)
+log_line(enum log_level level, const char *message, ...)
 {
 	struct line line;
-	va_list		pairs;
+	va_list pairs;
 	const char *key;
 
 	if (level < threshold)
@@ -294,7 +294,7 @@ bool
 log_complaint(struct log_complaint *complaint, enum log_level level,
 			  const char *message, const char *detail, const char *hint)
 {
-	char		text[sizeof(complaint->text)];
+	char text[sizeof(complaint->text)];
 
 	snprintf(text, sizeof(text), "%s|%s", message, detail != NULL ? detail : "");
 	if (complaint->active && strcmp(complaint->text, text) == 0)

@@ -39,8 +39,8 @@ extern void log_redirect(int fd);
  * ended by NULL; a NULL value is written as an empty one.  Values are quoted
  * and escaped here, keys are literals of this program.
  */
-extern void log_line(enum log_level level, const char *message,...)
-			__attribute__((sentinel));
+extern void log_line(enum log_level level, const char *message, ...)
+	__attribute__((sentinel));
 
 #define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__, (char *) 0)
 #define log_info(...) log_line(LOG_LEVEL_INFO, __VA_ARGS__, (char *) 0)
@@ -50,11 +50,11 @@ extern void log_line(enum log_level level, const char *message,...)
 /* A number as a value: log_info("folded", "rows", LOG_NUMBER(rows)). */
 struct log_number
 {
-	char		text[24];
+	char text[24];
 };
 extern const char *log_number_text(struct log_number *number, int64_t value);
 #define LOG_NUMBER(value) \
-	log_number_text(&(struct log_number){{0}}, (int64_t) (value))
+	log_number_text(&(struct log_number){ { 0 } }, (int64_t) (value))
 
 /* Lines lost because standard error took no more. */
 extern uint64_t log_dropped(void);
@@ -66,8 +66,8 @@ extern uint64_t log_dropped(void);
  */
 struct log_complaint
 {
-	bool		active;
-	char		text[512];
+	bool active;
+	char text[512];
 };
 
 extern bool log_complaint(struct log_complaint *complaint, enum log_level level,
@@ -75,4 +75,4 @@ extern bool log_complaint(struct log_complaint *complaint, enum log_level level,
 						  const char *hint);
 extern bool log_recovery(struct log_complaint *complaint, const char *message);
 
-#endif							/* RETSU_LOG_H */
+#endif /* RETSU_LOG_H */

@@ -47,12 +47,12 @@
 struct process
 {
 	struct options options;
-	char		instance[37];
-	int			signal_fd;
-	int			stop_fd;		/* readable: every worker is to end */
-	int			stopped_fd;		/* readable: the stopper is done */
-	int64_t		stop_began_ms;
-	bool		left_behind;	/* a thread did not end in time */
+	char instance[37];
+	int signal_fd;
+	int stop_fd;	/* readable: every worker is to end */
+	int stopped_fd; /* readable: the stopper is done */
+	int64_t stop_began_ms;
+	bool left_behind; /* a thread did not end in time */
 	struct worker collect;
 	struct worker maintenance;
 	struct notify notify;
@@ -61,13 +61,13 @@ struct process
 
 /* Written by any thread; the descriptor wakes the main thread. */
 static atomic_int requested_exit = -1;
-static int	request_fd = -1;
+static int request_fd = -1;
 static atomic_int_fast64_t http_heartbeat_ms;
 
 static void
 wake(int fd)
 {
-	uint64_t	one = 1;
+	uint64_t one = 1;
 
 	/* Only a full counter refuses, and that one is readable already. */
 	(void) !write(fd, &one, sizeof(one));
@@ -76,7 +76,7 @@ wake(int fd)
 static void
 end_process(int exit_code)
 {
-	int			none = -1;
+	int none = -1;
 
 	/* The first reason to end is the one that is told. */
 	if (atomic_compare_exchange_strong(&requested_exit, &none, exit_code))
@@ -114,12 +114,15 @@ http_options(const struct process *process)
  * A snapshot is tens of megabytes that live for one interval.  By default
  * glibc learns from the first free() of such a block to take the next one from
  * the heap, where it leaves holes; a fixed threshold gives every one back to the
- * kernel.  Two arenas are enough for threads that hardly allocate.
+ * kernel.  What is smaller stays: a page given back and taken again for each
+ * answer costs more than the copy into it.  Two arenas are enough for threads
+ * that hardly allocate.
  */
 static void
 limit_heap(void)
 {
-	mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+	mallopt(M_MMAP_THRESHOLD, 2 * 1024 * 1024);
+	mallopt(M_TRIM_THRESHOLD, 4 * 1024 * 1024);
 	mallopt(M_ARENA_MAX, 2);
 }
 
@@ -135,7 +138,7 @@ static int
 check_configuration(struct process *process)
 {
 	HttpOptions http = http_options(process);
-	char		message[512];
+	char message[512];
 
 	if (!database_check_conninfo(&process->options, message, sizeof(message)))
 		return complain(EXIT_CODE_CONFIG, message);
@@ -155,8 +158,8 @@ check_configuration(struct process *process)
 static bool
 take_signals(struct process *process)
 {
-	sigset_t	blocked;
-	sigset_t	waited;
+	sigset_t blocked;
+	sigset_t waited;
 
 	sigemptyset(&waited);
 	sigaddset(&waited, SIGTERM);
@@ -174,14 +177,14 @@ take_signals(struct process *process)
 	process->stopped_fd = eventfd(0, EFD_CLOEXEC);
 	request_fd = eventfd(0, EFD_CLOEXEC);
 	return process->signal_fd >= 0 && process->stop_fd >= 0 &&
-		process->stopped_fd >= 0 && request_fd >= 0;
+		   process->stopped_fd >= 0 && request_fd >= 0;
 }
 
 static int
 serve(struct process *process)
 {
 	HttpOptions http = http_options(process);
-	char		message[512];
+	char message[512];
 
 	http_heartbeat();
 	switch (http_start(&http, message, sizeof(message)))
@@ -229,7 +232,7 @@ start_workers(struct process *process, struct collect_context *collect,
 static const char *
 find_silent(struct process *process, int64_t limit_ms)
 {
-	int64_t		now_ms = clock_ms();
+	int64_t now_ms = clock_ms();
 
 	if (worker_silence(&process->collect, now_ms) > limit_ms)
 		return "collect";
@@ -243,11 +246,12 @@ find_silent(struct process *process, int64_t limit_ms)
 static void
 report_to_supervisor(struct process *process)
 {
-	int64_t		limit_ms = process->notify.watchdog_ms > 0 ?
-		process->notify.watchdog_ms / 2 : SILENCE_MS;
+	int64_t limit_ms = process->notify.watchdog_ms > 0 ?
+						   process->notify.watchdog_ms / 2 :
+						   SILENCE_MS;
 	const char *silent = find_silent(process, limit_ms);
-	char		message[200];
-	char		status[256];
+	char message[200];
+	char status[256];
 
 	if (silent != NULL)
 		log_complaint(&process->silence, LOG_LEVEL_ERROR, "a thread hangs",
@@ -261,8 +265,9 @@ report_to_supervisor(struct process *process)
 
 	status_get_message(message, sizeof(message));
 	snprintf(status, sizeof(status), "%s%s%s",
-			 status_leads() ? "leading" :
-			 status_database_up() ? "standby" : "no database",
+			 status_leads()		  ? "leading" :
+			 status_database_up() ? "standby" :
+									"no database",
 			 message[0] != '\0' ? ": " : "", message);
 	notify_status(&process->notify, status);
 }
@@ -289,11 +294,11 @@ wait_for_end(struct process *process)
 	for (;;)
 	{
 		struct pollfd fds[2] = {
-			{.fd = process->signal_fd, .events = POLLIN},
-			{.fd = request_fd, .events = POLLIN}
+			{ .fd = process->signal_fd, .events = POLLIN },
+			{ .fd = request_fd, .events = POLLIN }
 		};
-		int64_t		pause_ms = 1000;
-		int			signal_number;
+		int64_t pause_ms = 1000;
+		int signal_number;
 
 		report_to_supervisor(process);
 		/* Four chances before the watchdog bites. */
@@ -311,7 +316,7 @@ wait_for_end(struct process *process)
 		}
 		if (fds[1].revents != 0)
 		{
-			int			exit_code = atomic_load(&requested_exit);
+			int exit_code = atomic_load(&requested_exit);
 
 			log_info("stopping", "exit_code", LOG_NUMBER(exit_code));
 			return exit_code;
@@ -324,7 +329,7 @@ static void *
 stop_thread(void *argument)
 {
 	struct process *process = argument;
-	int64_t		began_ms = process->stop_began_ms;
+	int64_t began_ms = process->stop_began_ms;
 
 	http_stop_accepting();
 	wake(process->stop_fd);
@@ -345,7 +350,7 @@ stop_thread(void *argument)
 static void __attribute__((noreturn))
 die_by(int signal_number)
 {
-	sigset_t	only;
+	sigset_t only;
 
 	signal(signal_number, SIG_DFL);
 	sigemptyset(&only);
@@ -359,7 +364,7 @@ die_by(int signal_number)
 static bool
 stop(struct process *process)
 {
-	pthread_t	stopper;
+	pthread_t stopper;
 
 	process->stop_began_ms = clock_ms();
 	notify_send(&process->notify, "STOPPING=1");
@@ -368,11 +373,11 @@ stop(struct process *process)
 	for (;;)
 	{
 		struct pollfd fds[2] = {
-			{.fd = process->signal_fd, .events = POLLIN},
-			{.fd = process->stopped_fd, .events = POLLIN}
+			{ .fd = process->signal_fd, .events = POLLIN },
+			{ .fd = process->stopped_fd, .events = POLLIN }
 		};
-		int64_t		left_ms = process->stop_began_ms + STOP_PROCESS_MS - clock_ms();
-		int			signal_number;
+		int64_t left_ms = process->stop_began_ms + STOP_PROCESS_MS - clock_ms();
+		int signal_number;
 
 		if (left_ms <= 0)
 		{
@@ -396,7 +401,7 @@ run(struct process *process)
 {
 	struct collect_context collect;
 	struct maintenance_context maintenance;
-	int			exit_code;
+	int exit_code;
 
 	notify_open(&process->notify);
 	exit_code = serve(process);
@@ -411,7 +416,7 @@ run(struct process *process)
 
 	exit_code = wait_for_end(process);
 	if (!stop(process))
-		_exit(exit_code);		/* threads are left that may use anything */
+		_exit(exit_code); /* threads are left that may use anything */
 
 	log_info("stopped");
 	notify_close(&process->notify);
@@ -426,9 +431,9 @@ int
 main(int argc, char **argv)
 {
 	static struct process process;
-	char		message[512];
-	uuid_t		uuid;
-	int			exit_code;
+	char message[512];
+	uuid_t uuid;
+	int exit_code;
 
 	limit_heap();
 	exit_code = options_parse(&process.options, argc, argv, environ, message,

@@ -34,10 +34,10 @@ struct maintenance
 	struct worker *worker;
 	const struct options *options;
 	struct database *database;
-	int64_t		clean_due_ms;
-	int64_t		verify_due_ms;
-	bool		permitted[MAINTENANCE_COUNT];
-	bool		may_verify;
+	int64_t clean_due_ms;
+	int64_t verify_due_ms;
+	bool permitted[MAINTENANCE_COUNT];
+	bool may_verify;
 
 	struct log_complaint unreachable;
 	struct log_complaint not_permitted;
@@ -77,7 +77,8 @@ task_statement(const struct maintenance *maintenance, MaintenanceTask task,
 		case MAINTENANCE_EXPIRE:
 			snprintf(sql, size,
 					 "SELECT pg_catalog.sum(never_delivered + previously_delivered)"
-					 " FROM queue_state.expire_messages(%d)", BATCH_ROWS);
+					 " FROM queue_state.expire_messages(%d)",
+					 BATCH_ROWS);
 			break;
 		case MAINTENANCE_DEAD_LETTER:
 			snprintf(sql, size, "SELECT queue_state.dead_letter_exhausted(%d)",
@@ -140,8 +141,8 @@ check_permissions(struct maintenance *maintenance)
 static void
 report_permissions(struct maintenance *maintenance)
 {
-	char		missing[256] = "the role may not execute";
-	bool		any = false;
+	char missing[256] = "the role may not execute";
+	bool any = false;
 
 	for (int task = 0; task < MAINTENANCE_COUNT; task++)
 	{
@@ -164,8 +165,8 @@ static int64_t
 run_batch(struct maintenance *maintenance, MaintenanceTask task)
 {
 	struct log_complaint *failing = &maintenance->failing[task];
-	char		sql[256];
-	int64_t		rows;
+	char sql[256];
+	int64_t rows;
 
 	task_statement(maintenance, task, sql, sizeof(sql));
 	if (database_run_number(maintenance->database, sql,
@@ -199,10 +200,10 @@ leads(void)
 static void
 clean(struct maintenance *maintenance)
 {
-	int64_t		rows[MAINTENANCE_COUNT] = {0};
-	bool		full[MAINTENANCE_COUNT];
-	bool		again = true;
-	int64_t		total = 0;
+	int64_t rows[MAINTENANCE_COUNT] = { 0 };
+	bool full[MAINTENANCE_COUNT];
+	bool again = true;
+	int64_t total = 0;
 
 	memcpy(full, maintenance->permitted, sizeof(full));
 	while (again && leads())
@@ -210,7 +211,7 @@ clean(struct maintenance *maintenance)
 		again = false;
 		for (int task = 0; task < MAINTENANCE_COUNT; task++)
 		{
-			int64_t		batch;
+			int64_t batch;
 
 			if (!full[task])
 				continue;
@@ -240,8 +241,8 @@ clean(struct maintenance *maintenance)
 /* What verify() found: how many rows, and the first of them in words. */
 struct finding
 {
-	int64_t		rows;
-	char		first[256];
+	int64_t rows;
+	char first[256];
 };
 
 static bool
@@ -269,7 +270,7 @@ read_finding(const struct database_row *row, void *context)
 static void
 verify(struct maintenance *maintenance)
 {
-	struct finding finding = {0};
+	struct finding finding = { 0 };
 
 	if (!maintenance->may_verify ||
 		!database_run(maintenance->database,
@@ -284,10 +285,10 @@ verify(struct maintenance *maintenance)
 		log_complaint(&maintenance->not_verified, LOG_LEVEL_WARN,
 					  "the counters are not verified",
 					  maintenance->may_verify ?
-					  database_last_error(maintenance->database)->text :
-					  "the role may not execute queue_state.verify()",
+						  database_last_error(maintenance->database)->text :
+						  "the role may not execute queue_state.verify()",
 					  maintenance->may_verify ? NULL :
-					  "Run GRANT pg_monitor TO the collector's role.");
+												"Run GRANT pg_monitor TO the collector's role.");
 		return;
 	}
 
@@ -324,10 +325,10 @@ static void
 take_turn(struct maintenance *maintenance)
 {
 	const struct options *options = maintenance->options;
-	int64_t		now_ms = clock_ms();
-	bool		clean_due = options->maintenance_enabled &&
-		now_ms >= maintenance->clean_due_ms;
-	bool		verify_due = now_ms >= maintenance->verify_due_ms;
+	int64_t now_ms = clock_ms();
+	bool clean_due = options->maintenance_enabled &&
+					 now_ms >= maintenance->clean_due_ms;
+	bool verify_due = now_ms >= maintenance->verify_due_ms;
 
 	if (!clean_due && !verify_due)
 		return;

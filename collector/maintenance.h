@@ -25,4 +25,4 @@ extern void maintenance_run(struct worker *worker, void *context);
 /* Rows of the last verify(); -1 while none has succeeded.  Any thread. */
 extern int64_t maintenance_drift(void);
 
-#endif							/* RETSU_MAINTENANCE_H */
+#endif /* RETSU_MAINTENANCE_H */

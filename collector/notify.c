@@ -13,7 +13,7 @@
 bool
 notify_address(const char *text, struct sockaddr_un *address, socklen_t *length)
 {
-	size_t		size = strlen(text);
+	size_t size = strlen(text);
 
 	if ((text[0] != '/' && text[0] != '@') || size < 2 ||
 		size >= sizeof(address->sun_path))
@@ -80,8 +80,8 @@ notify_send(struct notify *notify, const char *message)
 void
 notify_status(struct notify *notify, const char *status)
 {
-	char		line[sizeof(notify->status)];
-	char		message[sizeof(notify->status) + 16];
+	char line[sizeof(notify->status)];
+	char message[sizeof(notify->status) + 16];
 
 	snprintf(line, sizeof(line), "%s", status);
 	/* A newline would begin another assignment. */

@@ -16,11 +16,11 @@
 
 struct notify
 {
-	int			fd;				/* -1: nobody listens */
+	int fd; /* -1: nobody listens */
 	struct sockaddr_un address;
-	socklen_t	address_length;
-	int64_t		watchdog_ms;	/* 0: no watchdog */
-	char		status[256];	/* last STATUS= sent */
+	socklen_t address_length;
+	int64_t watchdog_ms; /* 0: no watchdog */
+	char status[256];	 /* last STATUS= sent */
 };
 
 /*
@@ -41,4 +41,4 @@ extern void notify_send(struct notify *notify, const char *message);
 /* STATUS=, sent only when it changed. */
 extern void notify_status(struct notify *notify, const char *status);
 
-#endif							/* RETSU_NOTIFY_H */
+#endif /* RETSU_NOTIFY_H */

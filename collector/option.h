@@ -24,10 +24,10 @@ struct option_row
 {
 	const char *name;
 	enum option_type type;
-	size_t		offset;			/* of the value in struct options */
-	const char *fallback;		/* the default, as it would be written */
-	int64_t		minimum;		/* counts and durations (ms) */
-	int64_t		maximum;
+	size_t offset;		  /* of the value in struct options */
+	const char *fallback; /* the default, as it would be written */
+	int64_t minimum;	  /* counts and durations (ms) */
+	int64_t maximum;
 	const char *const *choices; /* ended by NULL; the value is the index */
 	const char *help;
 };
@@ -35,7 +35,7 @@ struct option_row
 /* The table ends with a row without name. */
 extern const struct option_row option_rows[];
 
-#define OPTION_COUNT_MAX 64		/* more than there are rows */
+#define OPTION_COUNT_MAX 64 /* more than there are rows */
 
 /* The row of this name, which need not end with a zero byte; or NULL. */
 extern const struct option_row *option_find(const char *name, size_t length);
@@ -44,4 +44,4 @@ extern const struct option_row *option_find(const char *name, size_t length);
 extern void option_environment_name(const struct option_row *row, char *buffer,
 									size_t size);
 
-#endif							/* RETSU_OPTION_H */
+#endif /* RETSU_OPTION_H */

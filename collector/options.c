@@ -30,18 +30,18 @@ struct parse
 {
 	struct options *options;
 	enum option_source sources[OPTION_COUNT_MAX];
-	char	   *message;
-	size_t		message_size;
-	int			status;
+	char *message;
+	size_t message_size;
+	int status;
 };
 
 static void __attribute__((format(printf, 3, 4)))
-fail(struct parse *parse, int status, const char *format,...)
+fail(struct parse *parse, int status, const char *format, ...)
 {
-	va_list		arguments;
+	va_list arguments;
 
 	if (parse->status != EXIT_CODE_OK)
-		return;					/* the first reason is the one to tell */
+		return; /* the first reason is the one to tell */
 	parse->status = status;
 	va_start(arguments, format);
 	vsnprintf(parse->message, parse->message_size, format, arguments);
@@ -59,7 +59,7 @@ clear_list(struct option_list *list)
 static char *
 copy_text(struct parse *parse, const char *text, size_t length)
 {
-	char	   *copy = strndup(text, length);
+	char *copy = strndup(text, length);
 
 	if (copy == NULL)
 		fail(parse, EXIT_CODE_SYSTEM, "out of memory");
@@ -80,7 +80,7 @@ add_to_list(struct parse *parse, struct option_list *list, const char *name,
 {
 	while (parse->status == EXIT_CODE_OK)
 	{
-		size_t		length = strcspn(value, ",");
+		size_t length = strcspn(value, ",");
 
 		if (length == 0)
 			fail(parse, EXIT_CODE_USAGE, "%s: empty value", name);
@@ -89,7 +89,7 @@ add_to_list(struct parse *parse, struct option_list *list, const char *name,
 				 name, OPTIONS_MAX_LISTEN);
 		else
 		{
-			char	   *copy = copy_text(parse, value, length);
+			char *copy = copy_text(parse, value, length);
 
 			if (copy != NULL)
 				list->values[list->count++] = copy;
@@ -104,9 +104,9 @@ static void
 set_number(struct parse *parse, const struct option_row *row, int64_t *field,
 		   const char *value)
 {
-	int64_t		number;
-	char		low[32];
-	char		high[32];
+	int64_t number;
+	char low[32];
+	char high[32];
 
 	if (row->type == OPTION_DURATION)
 	{
@@ -122,7 +122,7 @@ set_number(struct parse *parse, const struct option_row *row, int64_t *field,
 	}
 	else
 	{
-		char	   *end;
+		char *end;
 
 		errno = 0;
 		number = strtoll(value, &end, 10);
@@ -147,7 +147,7 @@ static void
 set_choice(struct parse *parse, const struct option_row *row, int64_t *field,
 		   const char *value)
 {
-	char		known[64] = "";
+	char known[64] = "";
 
 	for (int i = 0; row->choices[i] != NULL; i++)
 	{
@@ -167,8 +167,8 @@ static void
 set_value(struct parse *parse, const struct option_row *row,
 		  enum option_source source, const char *value)
 {
-	size_t		index = (size_t) (row - option_rows);
-	void	   *field = (char *) parse->options + row->offset;
+	size_t index = (size_t) (row - option_rows);
+	void *field = (char *) parse->options + row->offset;
 
 	if (source < parse->sources[index])
 		return;
@@ -219,7 +219,7 @@ parse_flag(struct parse *parse, const char *argument)
 {
 	const char *name = argument + 2;
 	const struct option_row *row;
-	size_t		length;
+	size_t length;
 
 	if (strncmp(argument, "--", 2) != 0 || *name == '\0')
 	{
@@ -265,9 +265,9 @@ parse_environment(struct parse *parse, char **environment)
 	for (; *environment != NULL; environment++)
 	{
 		const char *entry = *environment;
-		size_t		length = strcspn(entry, "=");
+		size_t length = strcspn(entry, "=");
 		const struct option_row *row;
-		char		name[80];
+		char name[80];
 
 		if (strncmp(entry, ENVIRONMENT_PREFIX, strlen(ENVIRONMENT_PREFIX)) != 0)
 			continue;
@@ -291,7 +291,7 @@ parse_environment(struct parse *parse, char **environment)
 static char *
 trim(char *text)
 {
-	char	   *end;
+	char *end;
 
 	text += strspn(text, " \t\r\n");
 	end = text + strlen(text);
@@ -304,10 +304,10 @@ trim(char *text)
 static void
 parse_file_line(struct parse *parse, char *line, const char *path, int number)
 {
-	char	   *text = trim(line);
-	char	   *equals = strchr(text, '=');
+	char *text = trim(line);
+	char *equals = strchr(text, '=');
 	const struct option_row *row;
-	char	   *name;
+	char *name;
 
 	if (*text == '\0' || *text == '#')
 		return;
@@ -329,7 +329,7 @@ parse_file_line(struct parse *parse, char *line, const char *path, int number)
 	set_value(parse, row, SOURCE_FILE, trim(equals + 1));
 	if (parse->status == EXIT_CODE_USAGE)
 	{
-		char		reason[256];
+		char reason[256];
 
 		snprintf(reason, sizeof(reason), "%s", parse->message);
 		parse->status = EXIT_CODE_OK;
@@ -340,9 +340,9 @@ parse_file_line(struct parse *parse, char *line, const char *path, int number)
 static void
 parse_file(struct parse *parse, const char *path)
 {
-	FILE	   *file = fopen(path, "re");
-	char	   *line = NULL;
-	size_t		size = 0;
+	FILE *file = fopen(path, "re");
+	char *line = NULL;
+	size_t size = 0;
 
 	if (file == NULL)
 	{
@@ -441,7 +441,7 @@ options_free(struct options *options)
 {
 	for (const struct option_row *row = option_rows; row->name != NULL; row++)
 	{
-		void	   *field = (char *) options + row->offset;
+		void *field = (char *) options + row->offset;
 
 		if (row->type == OPTION_TEXT)
 		{

@@ -16,10 +16,10 @@ password_read(const char *path, char *password, char *reason,
 			  size_t reason_size)
 {
 	const char *credentials = getenv("CREDENTIALS_DIRECTORY");
-	char		credential_path[4096];
-	char		buffer[128];
-	ssize_t		length;
-	int			fd;
+	char credential_path[4096];
+	char buffer[128];
+	ssize_t length;
+	int fd;
 
 	password[0] = '\0';
 	if (path == NULL)

@@ -20,4 +20,4 @@
 extern bool password_read(const char *path, char *password, char *reason,
 						  size_t reason_size);
 
-#endif							/* RETSU_PASSWORD_H */
+#endif /* RETSU_PASSWORD_H */

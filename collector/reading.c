@@ -31,11 +31,11 @@ is_true(const struct database_row *row, int column)
 bool
 reading_version_supported(const char *version)
 {
-	size_t		own_major = strcspn(RETSU_VERSION, ".");
+	size_t own_major = strcspn(RETSU_VERSION, ".");
 
 	/* A minor version only adds to the contract; a major one may break it. */
 	return strcspn(version, ".") == own_major &&
-		strncmp(version, RETSU_VERSION, own_major) == 0;
+		   strncmp(version, RETSU_VERSION, own_major) == 0;
 }
 
 static bool
@@ -99,7 +99,7 @@ bool
 reading_check_lease(struct database *database, const char *instance,
 					int64_t deadline_ms, struct reading_lease *lease)
 {
-	char		sql[1024];
+	char sql[1024];
 
 	memset(lease, 0, sizeof(*lease));
 	snprintf(sql, sizeof(sql),
@@ -126,7 +126,7 @@ read_flag(const struct database_row *row, void *context)
 bool
 reading_try_lock(struct database *database, int64_t deadline_ms, bool *taken)
 {
-	char		sql[128];
+	char sql[128];
 
 	/*
 	 * Bare, so that it is evaluated once: in a query with a row source a lock
@@ -142,11 +142,10 @@ bool
 reading_announce(struct database *database, const char *instance,
 				 int64_t deadline_ms)
 {
-	char		sql[256];
+	char sql[256];
 
 	snprintf(sql, sizeof(sql),
-			 "SELECT pg_catalog.set_config('application_name', '"
-			 LEADER_NAME "%s', false)", instance);
+			 "SELECT pg_catalog.set_config('application_name', '" LEADER_NAME "%s', false)", instance);
 	return database_run(database, sql, deadline_ms, NULL, NULL);
 }
 
@@ -165,7 +164,7 @@ reading_find_predecessor(struct database *database, int64_t deadline_ms,
 bool
 reading_end_session(struct database *database, int64_t deadline_ms, int64_t pid)
 {
-	char		sql[384];
+	char sql[384];
 
 	/* Only one of our own role: the name is a claim that anybody can make. */
 	snprintf(sql, sizeof(sql),
@@ -198,10 +197,10 @@ reading_count_pending(struct database *database, int64_t deadline_ms,
 /* What a row's callback needs, and where it says why it refused one. */
 struct snapshot_reader
 {
-	Snapshot   *snapshot;
+	Snapshot *snapshot;
 	FailureReason *reason;
-	char	   *text;
-	size_t		text_size;
+	char *text;
+	size_t text_size;
 };
 
 static const char *const column_names[SNAPSHOT_COLUMNS] = {
@@ -233,7 +232,7 @@ refuse(struct snapshot_reader *reader, FailureReason reason,
 static bool
 parse_integer(const char *text, int64_t *value)
 {
-	char	   *end;
+	char *end;
 
 	errno = 0;
 	*value = strtoll(text, &end, 10);
@@ -250,7 +249,7 @@ read_row(const struct database_row *row, void *context)
 {
 	struct snapshot_reader *reader = context;
 	SnapshotRow parsed;
-	int64_t		number;
+	int64_t number;
 	SnapshotResult result;
 
 	for (int column = 0; column < SNAPSHOT_COLUMNS; column++)
@@ -270,7 +269,7 @@ read_row(const struct database_row *row, void *context)
 		if (column >= SNAPSHOT_COLUMN_AGES && column < SNAPSHOT_COLUMN_TOTALS)
 		{
 			/* The process never leaves the C locale, so "." it is. */
-			double		age = strtod(text, NULL);
+			double age = strtod(text, NULL);
 
 			if (!isfinite(age) || age < 0)
 				return refuse(reader, FAILURE_NEGATIVE_COUNT, row, column, text);

@@ -21,19 +21,19 @@
 /* The extension as this session sees it. */
 struct reading_extension
 {
-	char		version[32];	/* "" when it is not installed */
-	bool		may_read;		/* EXECUTE on snapshot() */
-	bool		may_fold;		/* EXECUTE on fold_pending() */
-	bool		may_count_pending;	/* SELECT on the pending rows */
+	char version[32];		/* "" when it is not installed */
+	bool may_read;			/* EXECUTE on snapshot() */
+	bool may_fold;			/* EXECUTE on fold_pending() */
+	bool may_count_pending; /* SELECT on the pending rows */
 };
 
 /* The session's right to lead, as the server sees it. */
 struct reading_lease
 {
-	int			backend_pid;
-	bool		in_recovery;	/* a standby server hands out locks of its own */
-	bool		locked;			/* this very server process holds the lock */
-	bool		same_session;	/* the settings made at connect are still there */
+	int backend_pid;
+	bool in_recovery;  /* a standby server hands out locks of its own */
+	bool locked;	   /* this very server process holds the lock */
+	bool same_session; /* the settings made at connect are still there */
 };
 
 /* Each is false on failure, see database_last_error(). */
@@ -74,4 +74,4 @@ extern bool reading_snapshot(struct database *database, int64_t deadline_ms,
 /* True for versions of the extension whose contract this program knows. */
 extern bool reading_version_supported(const char *version);
 
-#endif							/* RETSU_READING_H */
+#endif /* RETSU_READING_H */

@@ -31,8 +31,8 @@ wall_time_us(void)
 int64_t
 refresh_budget(const struct options *options)
 {
-	int64_t		spare = options->lease_fence - options->collector_interval -
-		options->database_statement_timeout;
+	int64_t spare = options->lease_fence - options->collector_interval -
+					options->database_statement_timeout;
 
 	if (!options->lease_enabled)
 		spare = options->database_statement_timeout / 2;
@@ -67,7 +67,7 @@ confirm_lease(struct collector *collector, int64_t deadline_ms,
 								 &lease))
 			return fail_by_error(collector, outcome);
 		collector->fence_ms = database_sent_ms(collector->database) +
-			collector->options->lease_fence;
+							  collector->options->lease_fence;
 		if (clock_ms() - collector->looked_ms > LOOK_LIMIT_MS)
 			collector->stale = true;
 	} while (collector->stale);
@@ -79,10 +79,10 @@ confirm_lease(struct collector *collector, int64_t deadline_ms,
 	if (lease.backend_pid != database_backend_pid(collector->database) ||
 		!lease.same_session)
 		return watch_lose(outcome, LOSS_LOCK,
-					"another server process answers: the connection pooler is in transaction mode");
+						  "another server process answers: the connection pooler is in transaction mode");
 	if (!lease.locked)
 		return watch_lose(outcome, LOSS_LOCK,
-					"the session no longer holds the advisory lock");
+						  "the session no longer holds the advisory lock");
 	return true;
 }
 
@@ -91,7 +91,7 @@ static bool
 fold(struct collector *collector, int64_t deadline_ms, int64_t *pending_rows,
 	 struct outcome *outcome)
 {
-	int64_t		folded;
+	int64_t folded;
 
 	*pending_rows = -1;
 	if (!collector->extension.may_fold)
@@ -129,10 +129,10 @@ fail_by_result(SnapshotResult result, struct outcome *outcome)
 	outcome->event = LEASE_REFRESH_FAILED;
 	outcome->no_memory = result == SNAPSHOT_NO_MEMORY;
 	outcome->reason = outcome->no_memory ? FAILURE_RESOURCE :
-		FAILURE_NEGATIVE_COUNT;
+										   FAILURE_NEGATIVE_COUNT;
 	snprintf(outcome->text, sizeof(outcome->text), "%s",
 			 outcome->no_memory ? "out of memory" :
-			 "the reading is not one row for each queue and priority");
+								  "the reading is not one row for each queue and priority");
 	return false;
 }
 
@@ -141,7 +141,7 @@ static Snapshot *
 read_snapshot(struct collector *collector, int64_t deadline_ms,
 			  int64_t pending_rows, struct outcome *outcome)
 {
-	Snapshot   *snapshot = snapshot_begin(collector->options->collector_max_queues);
+	Snapshot *snapshot = snapshot_begin(collector->options->collector_max_queues);
 	SnapshotInfo info = {
 		.wall_time_us = wall_time_us(),
 		.pending_rows = pending_rows,
@@ -160,8 +160,8 @@ read_snapshot(struct collector *collector, int64_t deadline_ms,
 	{
 		outcome->event = LEASE_REFRESH_FAILED;
 		outcome->no_memory = outcome->reason == FAILURE_RESOURCE &&
-			database_is_connected(collector->database) &&
-			database_last_error(collector->database)->sqlstate[0] == '\0';
+							 database_is_connected(collector->database) &&
+							 database_last_error(collector->database)->sqlstate[0] == '\0';
 		snapshot_release(snapshot);
 		return NULL;
 	}
@@ -179,7 +179,7 @@ read_snapshot(struct collector *collector, int64_t deadline_ms,
 static void
 report_regressions(struct collector *collector, int64_t before)
 {
-	int64_t		after = totals_regressions(collector->totals);
+	int64_t after = totals_regressions(collector->totals);
 
 	if (after > before)
 		log_warn("event totals are lower than exported before; the old values stay until overtaken",
@@ -191,10 +191,10 @@ static bool
 refresh_steps(struct collector *collector, struct outcome *outcome)
 {
 	const struct options *options = collector->options;
-	int64_t		deadline_ms = clock_ms() + refresh_budget(options);
-	int64_t		regressions = totals_regressions(collector->totals);
-	int64_t		pending_rows;
-	Snapshot   *snapshot;
+	int64_t deadline_ms = clock_ms() + refresh_budget(options);
+	int64_t regressions = totals_regressions(collector->totals);
+	int64_t pending_rows;
+	Snapshot *snapshot;
 
 	if (!confirm_lease(collector, deadline_ms, outcome))
 		return false;
@@ -223,9 +223,9 @@ refresh_steps(struct collector *collector, struct outcome *outcome)
 struct outcome
 refresh(struct collector *collector)
 {
-	struct outcome outcome = {.event = LEASE_REFRESHED};
-	int64_t		begun_ns = boottime_ns();
-	int64_t		duration_ns;
+	struct outcome outcome = { .event = LEASE_REFRESHED };
+	int64_t begun_ns = boottime_ns();
+	int64_t duration_ns;
 
 	if (refresh_steps(collector, &outcome))
 	{

@@ -14,21 +14,20 @@ sqlstate_reason(const char *sqlstate)
 	{
 		const char *prefix;
 		FailureReason reason;
-	}			known[] =
-	{
-		{"57014", FAILURE_TIMEOUT}, /* statement_timeout */
-		{"55P03", FAILURE_TIMEOUT}, /* lock_timeout */
-		{"25P0", FAILURE_TIMEOUT},	/* idle_in_transaction_session_timeout */
-		{"57P", FAILURE_CONNECTION},	/* shutdown, not yet started, idle */
-		{"08", FAILURE_CONNECTION},
-		{"42501", FAILURE_PERMISSION},
-		{"28", FAILURE_PERMISSION},
-		{"3D000", FAILURE_SCHEMA},
-		{"3F000", FAILURE_SCHEMA},
-		{"42", FAILURE_SCHEMA},		/* undefined or changed objects */
-		{"23514", FAILURE_NEGATIVE_COUNT},	/* how snapshot() reports drift */
-		{"53", FAILURE_RESOURCE},
-		{"54", FAILURE_RESOURCE}
+	} known[] = {
+		{ "57014", FAILURE_TIMEOUT },  /* statement_timeout */
+		{ "55P03", FAILURE_TIMEOUT },  /* lock_timeout */
+		{ "25P0", FAILURE_TIMEOUT },   /* idle_in_transaction_session_timeout */
+		{ "57P", FAILURE_CONNECTION }, /* shutdown, not yet started, idle */
+		{ "08", FAILURE_CONNECTION },
+		{ "42501", FAILURE_PERMISSION },
+		{ "28", FAILURE_PERMISSION },
+		{ "3D000", FAILURE_SCHEMA },
+		{ "3F000", FAILURE_SCHEMA },
+		{ "42", FAILURE_SCHEMA },			 /* undefined or changed objects */
+		{ "23514", FAILURE_NEGATIVE_COUNT }, /* how snapshot() reports drift */
+		{ "53", FAILURE_RESOURCE },
+		{ "54", FAILURE_RESOURCE }
 	};
 
 	if (sqlstate[0] == '\0')
@@ -49,7 +48,7 @@ void
 sqlstate_extract(char *message, char *sqlstate)
 {
 	static const char code[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-	char	   *place;
+	char *place;
 
 	sqlstate[0] = '\0';
 	/* What follows a server's message is its source file and line. */
@@ -60,7 +59,7 @@ sqlstate_extract(char *message, char *sqlstate)
 	for (place = strstr(message, ":  "); place != NULL;
 		 place = strstr(place + 1, ":  "))
 	{
-		char	   *state = place + 3;
+		char *state = place + 3;
 
 		if (strspn(state, code) == 5 && state[5] == ':' && state[6] == ' ')
 		{
@@ -75,7 +74,7 @@ sqlstate_extract(char *message, char *sqlstate)
 void
 sqlstate_one_line(char *target, size_t size, const char *text)
 {
-	size_t		length;
+	size_t length;
 
 	snprintf(target, size, "%s", text);
 	for (char *c = target; *c != '\0'; c++)

@@ -24,4 +24,4 @@ extern void sqlstate_extract(char *message, char *sqlstate);
 /* Copies a message of several lines as one. */
 extern void sqlstate_one_line(char *target, size_t size, const char *text);
 
-#endif							/* RETSU_SQLSTATE_H */
+#endif /* RETSU_SQLSTATE_H */

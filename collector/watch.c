@@ -23,8 +23,8 @@ earlier(int64_t a, int64_t b)
 int64_t
 watch_serve_until(const struct collector *collector)
 {
-	int64_t		age_ms = collector->read_ms +
-		collector->options->collector_snapshot_max_age;
+	int64_t age_ms = collector->read_ms +
+					 collector->options->collector_snapshot_max_age;
 
 	if (!collector->options->lease_enabled)
 		return age_ms;
@@ -37,7 +37,7 @@ void
 watch_look(void *context)
 {
 	struct collector *collector = context;
-	int64_t		now_ms = clock_ms();
+	int64_t now_ms = clock_ms();
 
 	if (now_ms - collector->looked_ms > LOOK_LIMIT_MS)
 		collector->stale = true;
@@ -62,14 +62,14 @@ watch_lose(struct outcome *outcome, LossReason loss, const char *text)
 struct outcome
 watch_until_tick(struct collector *collector)
 {
-	struct outcome outcome = {.event = LEASE_REFRESHED};
-	int64_t		interval_ms = collector->options->collector_interval;
-	int64_t		now_ms = clock_ms();
-	int64_t		due_ms;
+	struct outcome outcome = { .event = LEASE_REFRESHED };
+	int64_t interval_ms = collector->options->collector_interval;
+	int64_t now_ms = clock_ms();
+	int64_t due_ms;
 	enum worker_wake wake;
 
 	collector->tick_ms += interval_ms *
-		((now_ms - collector->tick_ms) / interval_ms + 1);
+						  ((now_ms - collector->tick_ms) / interval_ms + 1);
 	due_ms = collector->tick_ms;
 	if (collector->options->lease_enabled)
 		due_ms = earlier(due_ms, collector->fence_ms);
@@ -87,7 +87,7 @@ watch_until_tick(struct collector *collector)
 			if (collector->options->lease_enabled)
 				snapshot_withdraw();
 			watch_lose(&outcome, LOSS_CONNECTION,
-				 database_last_error(collector->database)->text);
+					   database_last_error(collector->database)->text);
 			status_set_database_up(false);
 			log_complaint(&collector->unreachable, LOG_LEVEL_WARN,
 						  "lost the session with the database", outcome.text,
@@ -100,7 +100,7 @@ watch_until_tick(struct collector *collector)
 			if (collector->options->lease_enabled &&
 				clock_ms() >= collector->fence_ms)
 				watch_lose(&outcome, LOSS_FENCE,
-					 "no good round trip within lease.fence");
+						   "no good round trip within lease.fence");
 			break;
 	}
 	return outcome;

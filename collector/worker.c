@@ -27,7 +27,7 @@ static void *
 run_worker(void *argument)
 {
 	struct worker *worker = argument;
-	uint64_t	one = 1;
+	uint64_t one = 1;
 
 	pthread_setname_np(pthread_self(), worker->name);
 	beat(worker);
@@ -39,9 +39,9 @@ run_worker(void *argument)
 
 int
 worker_start(struct worker *worker, const char *name, int stop_fd,
-			 void (*run) (struct worker *worker, void *context), void *context)
+			 void (*run)(struct worker *worker, void *context), void *context)
 {
-	int			result;
+	int result;
 
 	worker->name = name;
 	worker->stop_fd = stop_fd;
@@ -61,9 +61,9 @@ worker_start(struct worker *worker, const char *name, int stop_fd,
 bool
 worker_join(struct worker *worker, int64_t deadline_ms)
 {
-	struct pollfd end = {.fd = worker->end_fd, .events = POLLIN};
-	int64_t		left = deadline_ms - clock_ms();
-	int			ended;
+	struct pollfd end = { .fd = worker->end_fd, .events = POLLIN };
+	int64_t left = deadline_ms - clock_ms();
+	int ended;
 
 	do
 		ended = poll(&end, 1, left < 0 ? 0 : (int) left);
@@ -82,11 +82,11 @@ worker_wait(struct worker *worker, int fd, short events, int64_t deadline_ms)
 	for (;;)
 	{
 		struct pollfd fds[2] = {
-			{.fd = worker->stop_fd, .events = POLLIN},
-			{.fd = fd, .events = events}
+			{ .fd = worker->stop_fd, .events = POLLIN },
+			{ .fd = fd, .events = events }
 		};
-		int64_t		left = deadline_ms - clock_ms();
-		int			ready;
+		int64_t left = deadline_ms - clock_ms();
+		int ready;
 
 		beat(worker);
 		if (left < 0)
@@ -96,7 +96,7 @@ worker_wait(struct worker *worker, int fd, short events, int64_t deadline_ms)
 		ready = poll(fds, 2, (int) left);
 		beat(worker);
 		if (ready < 0 && errno != EINTR)
-			return WORKER_STOP;	/* only a broken process gets here */
+			return WORKER_STOP; /* only a broken process gets here */
 		if (fds[0].revents != 0)
 			return WORKER_STOP;
 		if (ready > 0 && fds[1].revents != 0)
@@ -111,7 +111,7 @@ worker_wait(struct worker *worker, int fd, short events, int64_t deadline_ms)
 bool
 worker_stopping(struct worker *worker)
 {
-	struct pollfd stop = {.fd = worker->stop_fd, .events = POLLIN};
+	struct pollfd stop = { .fd = worker->stop_fd, .events = POLLIN };
 
 	return poll(&stop, 1, 0) > 0;
 }

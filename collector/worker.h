@@ -17,33 +17,33 @@
 
 struct worker
 {
-	const char *name;			/* at most 15 bytes, shown by ps and gdb */
-	int			stop_fd;		/* becomes readable once, and stays so */
+	const char *name; /* at most 15 bytes, shown by ps and gdb */
+	int stop_fd;	  /* becomes readable once, and stays so */
 	atomic_int_fast64_t heartbeat_ms;
-	int			end_fd;			/* readable once run() has returned */
-	pthread_t	thread;
-	void		(*run) (struct worker *worker, void *context);
-	void	   *context;
+	int end_fd; /* readable once run() has returned */
+	pthread_t thread;
+	void (*run)(struct worker *worker, void *context);
+	void *context;
 
 	/*
 	 * Called by the worker itself, at least twice a second, while it waits and
 	 * what it waits for is quiet.  May be NULL.
 	 */
-	void		(*on_quiet) (void *quiet_context);
-	void	   *quiet_context;
+	void (*on_quiet)(void *quiet_context);
+	void *quiet_context;
 };
 
 enum worker_wake
 {
-	WORKER_DUE,					/* the time has come */
-	WORKER_READY,				/* the descriptor has an event */
-	WORKER_STOP					/* the process is to end */
+	WORKER_DUE,	  /* the time has come */
+	WORKER_READY, /* the descriptor has an event */
+	WORKER_STOP	  /* the process is to end */
 };
 
 /* Starts a thread that calls run(worker, context).  0, or an errno value. */
-extern int	worker_start(struct worker *worker, const char *name, int stop_fd,
-						 void (*run) (struct worker *worker, void *context),
-						 void *context);
+extern int worker_start(struct worker *worker, const char *name, int stop_fd,
+						void (*run)(struct worker *worker, void *context),
+						void *context);
 
 /* Waits for the end of the thread until deadline_ms; false if it still runs. */
 extern bool worker_join(struct worker *worker, int64_t deadline_ms);
@@ -60,4 +60,4 @@ extern bool worker_stopping(struct worker *worker);
 /* Milliseconds since the worker last showed that it lives. */
 extern int64_t worker_silence(struct worker *worker, int64_t now_ms);
 
-#endif							/* RETSU_WORKER_H */
+#endif /* RETSU_WORKER_H */

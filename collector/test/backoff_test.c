@@ -11,10 +11,10 @@
 int
 main(void)
 {
-	static const int64_t expected[] = {1000, 2000, 4000, 8000, 16000, 30000, 30000};
+	static const int64_t expected[] = { 1000, 2000, 4000, 8000, 16000, 30000, 30000 };
 	struct backoff backoff;
-	int64_t		low = INT64_MAX;
-	int64_t		high = 0;
+	int64_t low = INT64_MAX;
+	int64_t high = 0;
 
 	backoff_init(&backoff, 1000, 30000);
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
@@ -31,7 +31,7 @@ main(void)
 	is_int(backoff_jitter(5000, 0, UINT32_MAX), 5000, "no jitter");
 	for (uint32_t i = 0; i < 10000; i++)
 	{
-		int64_t		wait = backoff_jitter(5000, 20, i * 429496u);
+		int64_t wait = backoff_jitter(5000, 20, i * 429496u);
 
 		low = wait < low ? wait : low;
 		high = wait > high ? wait : high;

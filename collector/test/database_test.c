@@ -17,7 +17,7 @@
 #include "log.h"
 
 static struct options options;
-static struct worker worker = {.name = "test"};
+static struct worker worker = { .name = "test" };
 static char conninfo[256];
 
 /* A listening socket on loopback; its port. */
@@ -26,10 +26,10 @@ listen_on_loopback(int *port)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
-		.sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}
+		.sin_addr = { .s_addr = htonl(INADDR_LOOPBACK) }
 	};
-	socklen_t	length = sizeof(address);
-	int			fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t length = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	if (bind(fd, (struct sockaddr *) &address, length) != 0 || listen(fd, 5) != 0 ||
 		getsockname(fd, (struct sockaddr *) &address, &length) != 0)
@@ -58,9 +58,9 @@ refuse(void *argument)
 	static const char body[] =
 		"SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user \"u\"\0"
 		"Fauth.c\0L326\0Rauth_failed\0";
-	int			client = accept(*(int *) argument, NULL, NULL);
-	char		packet[512] = "E";
-	uint32_t	length = htonl(4 + sizeof(body));
+	int client = accept(*(int *) argument, NULL, NULL);
+	char packet[512] = "E";
+	uint32_t length = htonl(4 + sizeof(body));
 
 	if (read(client, packet + 256, 256) > 0)
 	{
@@ -77,7 +77,7 @@ static void
 test_refused(int port)
 {
 	struct database *database;
-	char		text[128];
+	char text[128];
 
 	snprintf(text, sizeof(text),
 			 "host=127.0.0.1 port=%d user=u password=hunter2 sslmode=disable gssencmode=disable", port);
@@ -92,10 +92,10 @@ static void
 test_silent(void)
 {
 	struct database *database;
-	char		text[128];
-	int			port = 0;
-	int			fd = listen_on_loopback(&port);
-	int64_t		begun_ms = clock_ms();
+	char text[128];
+	int port = 0;
+	int fd = listen_on_loopback(&port);
+	int64_t begun_ms = clock_ms();
 
 	snprintf(text, sizeof(text),
 			 "host=127.0.0.1 port=%d user=u sslmode=disable gssencmode=disable", port);
@@ -112,10 +112,10 @@ static void
 test_answer(void)
 {
 	struct database *database;
-	char		text[128];
-	pthread_t	server;
-	int			port = 0;
-	int			fd = listen_on_loopback(&port);
+	char text[128];
+	pthread_t server;
+	int port = 0;
+	int fd = listen_on_loopback(&port);
 
 	pthread_create(&server, NULL, refuse, &fd);
 	snprintf(text, sizeof(text),
@@ -125,8 +125,8 @@ test_answer(void)
 	is_int(database_last_error(database)->reason, FAILURE_PERMISSION, "a refused password");
 	is_text(database_last_error(database)->sqlstate, "28P01", "tells its SQLSTATE");
 	ok(strstr(database_last_error(database)->text, "LOCATION") == NULL &&
-	   strstr(database_last_error(database)->text, "28P01") == NULL &&
-	   strstr(database_last_error(database)->text, "authentication failed") != NULL,
+		   strstr(database_last_error(database)->text, "28P01") == NULL &&
+		   strstr(database_last_error(database)->text, "authentication failed") != NULL,
 	   "and the message is the one people know");
 	database_destroy(database);
 	close(fd);
@@ -136,11 +136,11 @@ static void
 test_stop(void)
 {
 	struct database *database;
-	char		text[128];
-	int			port = 0;
-	int			fd = listen_on_loopback(&port);
-	uint64_t	one = 1;
-	int64_t		begun_ms;
+	char text[128];
+	int port = 0;
+	int fd = listen_on_loopback(&port);
+	uint64_t one = 1;
+	int64_t begun_ms;
 
 	options.database_connect_timeout = 60000;
 	worker.stop_fd = eventfd(0, 0);
@@ -179,7 +179,7 @@ test_conninfo(void)
 	static const char *const right[] = {
 		"", "postgres", "host=h dbname=d", "postgresql://u@h:5432/d?sslmode=require"
 	};
-	char		message[256];
+	char message[256];
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 	{
@@ -200,8 +200,8 @@ test_conninfo(void)
 int
 main(void)
 {
-	int			port = 0;
-	int			fd;
+	int port = 0;
+	int fd;
 
 	/* Nothing of the caller's environment may decide where to connect. */
 	clearenv();

@@ -9,9 +9,9 @@
 static void
 reads(const char *text, int64_t expected)
 {
-	int64_t		value = -1;
-	char		formatted[64];
-	int64_t		again = -1;
+	int64_t value = -1;
+	char formatted[64];
+	int64_t again = -1;
 
 	ok(duration_parse(text, &value) && value == expected, "\"%s\" is %lld ms",
 	   text, (long long) expected);
@@ -23,7 +23,7 @@ reads(const char *text, int64_t expected)
 static void
 refuses(const char *text)
 {
-	int64_t		value = 12345;
+	int64_t value = 12345;
 
 	ok(!duration_parse(text, &value), "\"%s\" is refused", text);
 }
@@ -51,7 +51,7 @@ main(void)
 	refuses("1.5s");
 	refuses("15S");
 	refuses("15sec");
-	refuses("1s1m");			/* larger units first */
+	refuses("1s1m"); /* larger units first */
 	refuses("1s1s");
 	refuses("1ms1s");
 	refuses("1m1");

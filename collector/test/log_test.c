@@ -18,8 +18,8 @@ static const char *
 take(int fd, const char *after)
 {
 	static char buffer[8192];
-	ssize_t		length = read(fd, buffer, sizeof(buffer) - 1);
-	char	   *start;
+	ssize_t length = read(fd, buffer, sizeof(buffer) - 1);
+	char *start;
 
 	buffer[length > 0 ? length : 0] = '\0';
 	start = strstr(buffer, after);
@@ -29,7 +29,7 @@ take(int fd, const char *after)
 static void
 drain(int fd)
 {
-	char		buffer[65536];
+	char buffer[65536];
 
 	while (read(fd, buffer, sizeof(buffer)) > 0)
 		;
@@ -38,9 +38,9 @@ drain(int fd)
 static void
 test_layouts(int reader, int writer)
 {
-	char	   *long_value = malloc(100000);
+	char *long_value = malloc(100000);
 	const char *line;
-	size_t		length;
+	size_t length;
 
 	log_start(LOG_LEVEL_INFO, LOG_FORMAT_LOGFMT, "1234");
 	log_redirect(writer);
@@ -86,7 +86,7 @@ test_layouts(int reader, int writer)
 static void
 test_complaints(int reader)
 {
-	struct log_complaint complaint = {0};
+	struct log_complaint complaint = { 0 };
 
 	ok(log_complaint(&complaint, LOG_LEVEL_ERROR, "down", "refused", NULL), "at first it is told");
 	ok(!log_complaint(&complaint, LOG_LEVEL_ERROR, "down", "refused", NULL), "then not again");
@@ -100,8 +100,8 @@ test_complaints(int reader)
 static void
 test_stuck_reader(int reader)
 {
-	int64_t		begun_ms;
-	uint64_t	dropped = log_dropped();
+	int64_t begun_ms;
+	uint64_t dropped = log_dropped();
 	const char *line;
 
 	begun_ms = clock_ms();
@@ -119,8 +119,8 @@ test_stuck_reader(int reader)
 int
 main(void)
 {
-	int			fds[2];
-	int			sockets[2];
+	int fds[2];
+	int sockets[2];
 
 	if (pipe(fds) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)
 		return 1;

@@ -14,7 +14,7 @@ static const char *
 receive(int fd)
 {
 	static char buffer[512];
-	ssize_t		length = recv(fd, buffer, sizeof(buffer) - 1, MSG_DONTWAIT);
+	ssize_t length = recv(fd, buffer, sizeof(buffer) - 1, MSG_DONTWAIT);
 
 	if (length < 0)
 		return "(nothing)";
@@ -26,8 +26,8 @@ static int
 listen_at(const char *name)
 {
 	struct sockaddr_un address;
-	socklen_t	length;
-	int			fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+	socklen_t length;
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 
 	if (!notify_address(name, &address, &length) ||
 		bind(fd, (struct sockaddr *) &address, length) != 0)
@@ -39,15 +39,17 @@ static void
 test_addresses(void)
 {
 	struct sockaddr_un address;
-	socklen_t	length;
-	char		longest[200];
+	socklen_t length;
+	char longest[200];
 
 	ok(notify_address("/run/x", &address, &length) &&
-	   length == offsetof(struct sockaddr_un, sun_path) + 7 &&
-	   strcmp(address.sun_path, "/run/x") == 0, "a path ends with its zero byte");
+		   length == offsetof(struct sockaddr_un, sun_path) + 7 &&
+		   strcmp(address.sun_path, "/run/x") == 0,
+	   "a path ends with its zero byte");
 	ok(notify_address("@x/y", &address, &length) &&
-	   length == offsetof(struct sockaddr_un, sun_path) + 4 &&
-	   memcmp(address.sun_path, "\0x/y", 4) == 0, "an abstract name has none");
+		   length == offsetof(struct sockaddr_un, sun_path) + 4 &&
+		   memcmp(address.sun_path, "\0x/y", 4) == 0,
+	   "an abstract name has none");
 	ok(!notify_address("run/x", &address, &length), "a relative path is refused");
 	ok(!notify_address("", &address, &length), "so is nothing");
 	ok(!notify_address("@", &address, &length), "and an empty name");
@@ -62,9 +64,9 @@ static void
 test_messages(const char *name)
 {
 	struct notify notify;
-	char		text[32];
-	char		long_text[1000];
-	int			fd = listen_at(name);
+	char text[32];
+	char long_text[1000];
+	int fd = listen_at(name);
 
 	ok(fd >= 0, "listening at %s", name);
 	setenv("NOTIFY_SOCKET", name, 1);
@@ -103,8 +105,8 @@ int
 main(void)
 {
 	struct notify notify;
-	char		path[] = "/tmp/retsu_notify_XXXXXX";
-	char		name[64];
+	char path[] = "/tmp/retsu_notify_XXXXXX";
+	char name[64];
 
 	test_addresses();
 	unsetenv("NOTIFY_SOCKET");

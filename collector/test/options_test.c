@@ -16,10 +16,10 @@ static char message[512];
 static int
 parse(const char *entry, const char *one, const char *two, const char *three)
 {
-	char	   *argv[5] = {(char *) "retsu-collector"};
-	char	   *environment[2] = {(char *) entry, NULL};
-	const char *flags[3] = {one, two, three};
-	int			argc = 1;
+	char *argv[5] = { (char *) "retsu-collector" };
+	char *environment[2] = { (char *) entry, NULL };
+	const char *flags[3] = { one, two, three };
+	int argc = 1;
 
 	for (int i = 0; i < 3; i++)
 	{
@@ -61,9 +61,9 @@ test_defaults(void)
 static void
 test_sources(void)
 {
-	char		path[] = "/tmp/retsu_options_XXXXXX";
-	int			fd = mkstemp(path);
-	char		flag[128];
+	char path[] = "/tmp/retsu_options_XXXXXX";
+	int fd = mkstemp(path);
+	char flag[128];
 	static const char text[] =
 		"# comment\n\n  collector.interval = 7s  \nlog.level=debug\n"
 		"web.listen-address = :1\nweb.listen-address = :2\n";
@@ -80,7 +80,8 @@ test_sources(void)
 	is_int(options.collector_interval, 8000, "the environment outranks the file");
 	is_int(options.log_level, LOG_LEVEL_DEBUG, "the rest of the file stands");
 	is_int(parse("RETSU_COLLECTOR_COLLECTOR_INTERVAL=8s", flag,
-				 "--collector.interval=9s", NULL), EXIT_CODE_OK, "with a flag");
+				 "--collector.interval=9s", NULL),
+		   EXIT_CODE_OK, "with a flag");
 	is_int(options.collector_interval, 9000, "the flag outranks both");
 	is_int(parse(NULL, "--collector.interval=3s", "--collector.interval=4s", NULL),
 		   EXIT_CODE_OK, "a flag twice");
@@ -115,9 +116,9 @@ refuses(int status, const char *entry, const char *one, const char *two)
 static void
 refuses_file(const char *text, const char *expected)
 {
-	char		path[] = "/tmp/retsu_options_XXXXXX";
-	int			fd = mkstemp(path);
-	char		flag[128];
+	char path[] = "/tmp/retsu_options_XXXXXX";
+	int fd = mkstemp(path);
+	char flag[128];
 
 	ok(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t) strlen(text), "a file");
 	close(fd);

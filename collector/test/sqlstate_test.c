@@ -9,8 +9,8 @@
 static void
 extracts(const char *text, const char *sqlstate, const char *rest)
 {
-	char		message[512];
-	char		found[6];
+	char message[512];
+	char found[6];
 
 	snprintf(message, sizeof(message), "%s", text);
 	sqlstate_extract(message, found);
@@ -25,33 +25,32 @@ main(void)
 	{
 		const char *sqlstate;
 		FailureReason reason;
-	}			cases[] =
-	{
-		{"", FAILURE_CONNECTION},
-		{"08006", FAILURE_CONNECTION},
-		{"57P01", FAILURE_CONNECTION},	/* admin_shutdown */
-		{"57P03", FAILURE_CONNECTION},	/* cannot_connect_now */
-		{"57P05", FAILURE_CONNECTION},	/* idle_session_timeout */
-		{"57014", FAILURE_TIMEOUT},
-		{"55P03", FAILURE_TIMEOUT},
-		{"25P03", FAILURE_TIMEOUT},
-		{"42501", FAILURE_PERMISSION},
-		{"28P01", FAILURE_PERMISSION},
-		{"28000", FAILURE_PERMISSION},
-		{"3D000", FAILURE_SCHEMA},
-		{"3F000", FAILURE_SCHEMA},
-		{"42883", FAILURE_SCHEMA},
-		{"42P01", FAILURE_SCHEMA},
-		{"42703", FAILURE_SCHEMA},
-		{"23514", FAILURE_NEGATIVE_COUNT},
-		{"53300", FAILURE_RESOURCE},
-		{"53200", FAILURE_RESOURCE},
-		{"54000", FAILURE_RESOURCE},
-		{"25006", FAILURE_OTHER},
-		{"XX000", FAILURE_OTHER},
-		{"40001", FAILURE_OTHER}
+	} cases[] = {
+		{ "", FAILURE_CONNECTION },
+		{ "08006", FAILURE_CONNECTION },
+		{ "57P01", FAILURE_CONNECTION }, /* admin_shutdown */
+		{ "57P03", FAILURE_CONNECTION }, /* cannot_connect_now */
+		{ "57P05", FAILURE_CONNECTION }, /* idle_session_timeout */
+		{ "57014", FAILURE_TIMEOUT },
+		{ "55P03", FAILURE_TIMEOUT },
+		{ "25P03", FAILURE_TIMEOUT },
+		{ "42501", FAILURE_PERMISSION },
+		{ "28P01", FAILURE_PERMISSION },
+		{ "28000", FAILURE_PERMISSION },
+		{ "3D000", FAILURE_SCHEMA },
+		{ "3F000", FAILURE_SCHEMA },
+		{ "42883", FAILURE_SCHEMA },
+		{ "42P01", FAILURE_SCHEMA },
+		{ "42703", FAILURE_SCHEMA },
+		{ "23514", FAILURE_NEGATIVE_COUNT },
+		{ "53300", FAILURE_RESOURCE },
+		{ "53200", FAILURE_RESOURCE },
+		{ "54000", FAILURE_RESOURCE },
+		{ "25006", FAILURE_OTHER },
+		{ "XX000", FAILURE_OTHER },
+		{ "40001", FAILURE_OTHER }
 	};
-	char		line[32];
+	char line[32];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		is_int(sqlstate_reason(cases[i].sqlstate), cases[i].reason,

@@ -13,14 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static int	tap_count = 0;
-static int	tap_failures = 0;
+static int tap_count = 0;
+static int tap_failures = 0;
 
 /* One result; the name is a format.  Returns `good`, to make the next depend. */
 static bool __attribute__((format(printf, 2, 3), unused))
-ok(bool good, const char *format,...)
+ok(bool good, const char *format, ...)
 {
-	va_list		arguments;
+	va_list arguments;
 
 	tap_count++;
 	if (!good)
@@ -45,7 +45,7 @@ is_int(long long got, long long expected, const char *name)
 static bool __attribute__((unused))
 is_text(const char *got, const char *expected, const char *name)
 {
-	bool		good = got != NULL && strcmp(got, expected) == 0;
+	bool good = got != NULL && strcmp(got, expected) == 0;
 
 	if (!ok(good, "%s", name))
 		printf("#        got: \"%s\"\n#   expected: \"%s\"\n",
@@ -61,4 +61,4 @@ tap_done(void)
 	return tap_failures == 0 ? 0 : 1;
 }
 
-#endif							/* RETSU_TEST_TAP_H */
+#endif /* RETSU_TEST_TAP_H */

@@ -11,13 +11,13 @@
 #include "clock.h"
 #include "worker.h"
 
-static int	stop_fd;
-static int	event_fd;
+static int stop_fd;
+static int event_fd;
 
 static void
 wake(int fd)
 {
-	uint64_t	one = 1;
+	uint64_t one = 1;
 
 	if (write(fd, &one, sizeof(one)) != sizeof(one))
 		tap_failures++;
@@ -50,12 +50,12 @@ count_quiet(void *context)
 int
 main(void)
 {
-	struct worker here = {.name = "here"};
+	struct worker here = { .name = "here" };
 	struct worker worker;
 	atomic_bool let_go = false;
-	int			ended = 0;
-	int			quiet = 0;
-	int64_t		begun_ms;
+	int ended = 0;
+	int quiet = 0;
+	int64_t begun_ms;
 
 	stop_fd = eventfd(0, 0);
 	event_fd = eventfd(0, 0);

@@ -105,7 +105,8 @@ main(int argc, char **argv)
 	seconds = strtol(argv[3], NULL, 10);
 
 	/* as main.c does */
-	mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+	mallopt(M_MMAP_THRESHOLD, 2 * 1024 * 1024);
+	mallopt(M_TRIM_THRESHOLD, 4 * 1024 * 1024);
 	mallopt(M_ARENA_MAX, 2);
 
 	/* before the first thread, which inherits it */

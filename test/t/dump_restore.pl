@@ -234,8 +234,14 @@ END_OF_SQL
 like( $err,
 	qr/counter "in_flight_count" of queue "[a-z.]+", priority [A-Z]+ would become negative.*queue_state\.rebuild\(\) repairs it/s,
 	'no triggers: an uncounted message cannot go, and the error says what to do');
-cmp_ok($node->safe_psql($target, 'SELECT queue_state.rebuild()'),
+cmp_ok($node->safe_psql($target, "BEGIN; SELECT queue_state.rebuild(); PREPARE TRANSACTION 'rebuild'"),
 	'>', 0, 'no triggers: rebuild() corrects it');
+my $drift = $node->safe_psql($target, 'SELECT * FROM queue_state.verify()');
+isnt($drift, '', 'but not while it is only prepared');
+$node->safe_psql($target, "ROLLBACK PREPARED 'rebuild'");
+is($node->safe_psql($target, 'SELECT * FROM queue_state.verify()'), $drift, 'nor when that is rolled back');
+$node->safe_psql($target, "BEGIN; SELECT queue_state.rebuild(); PREPARE TRANSACTION 'rebuild'");
+$node->safe_psql($target, "COMMIT PREPARED 'rebuild'");
 restored_exactly($target, 'no triggers, then rebuild()');
 
 # DISABLE TRIGGER ALL and ENABLE TRIGGER ALL forget which ones were ALWAYS

@@ -19,6 +19,12 @@ CREATE TYPE queue_state.delivery AS
 COMMENT ON TYPE queue_state.delivery IS
 'one delivery of a message: what dequeue() gives to a consumer';
 
+CREATE FUNCTION queue_state.new_receipt_handle() RETURNS uuid
+	LANGUAGE c VOLATILE PARALLEL SAFE
+	AS 'MODULE_PATHNAME', 'qs_new_receipt_handle';
+COMMENT ON FUNCTION queue_state.new_receipt_handle() IS
+'internal: the receipt handle of a new lease, a UUID of strong random bits (version 4)';
+
 CREATE FUNCTION queue_state.enqueue(queue text, payload jsonb,
 									priority queue_state.message_priority DEFAULT 'MEDIUM',
 									ttl interval DEFAULT NULL,

@@ -53,7 +53,7 @@ static Statement lease_statement = {
 			" SET state = 'IN_FLIGHT',"
 			" delivery_attempts = m.delivery_attempts OPERATOR(pg_catalog.+) 1,"
 			" last_delivered_at = $2, available_after = $3,"
-			" receipt_handle = pg_catalog.gen_random_uuid()"
+			" receipt_handle = queue_state.new_receipt_handle()"
 			" WHERE m.ctid OPERATOR(pg_catalog.=) ANY ($1)"
 			" RETURNING m.id, m.receipt_handle, m.priority, m.delivery_attempts,"
 			" m.enqueued_at, m.available_after, m.headers, m.payload",

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * identifier.c
- *	  Ids of new messages, and the shard that an id belongs to.
+ *	  Ids of new messages, the shard that an id belongs to, and the handles
+ *	  of leases.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,6 +13,7 @@
 #include "fmgr.h"
 #include "utils/uuid.h"
 
+#include "entropy.h"
 #include "identifier.h"
 #include "shard.h"
 #include "uuidv7.h"
@@ -21,6 +23,7 @@ StaticAssertDecl(UUIDV7_LENGTH == UUID_LEN && QS_UUID_LENGTH == UUID_LEN,
 
 PG_FUNCTION_INFO_V1(qs_generate_uuidv7);
 PG_FUNCTION_INFO_V1(qs_message_shard);
+PG_FUNCTION_INFO_V1(qs_new_receipt_handle);
 
 /* Ids increase within a backend, hence one clock for its whole life. */
 static UuidClock backend_clock;
@@ -40,10 +43,7 @@ qs_new_ids(pg_uuid_t *ids, int count)
 	{
 		uint8 random[UUIDV7_RANDOM_BYTES];
 
-		if (!pg_strong_random(random, sizeof(random)))
-			ereport(ERROR,
-					(errcode(ERRCODE_INTERNAL_ERROR),
-					 errmsg("could not generate random values for a message id")));
+		qs_random_bytes(random, sizeof(random));
 		qs_uuidv7(&backend_clock, milliseconds, nanoseconds, random,
 				  ids[i].data);
 	}
@@ -70,4 +70,20 @@ qs_message_shard(PG_FUNCTION_ARGS)
 	pg_uuid_t *id = PG_GETARG_UUID_P(0);
 
 	PG_RETURN_INT16(qs_shard_of_uuid(id->data));
+}
+
+/*
+ * new_receipt_handle() returns uuid
+ *
+ * All random, a UUID of version 4: nobody guesses the handle of a lease.
+ */
+Datum
+qs_new_receipt_handle(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t *handle = palloc(sizeof(pg_uuid_t));
+
+	qs_random_bytes(handle->data, UUID_LEN);
+	handle->data[6] = (handle->data[6] & 0x0f) | 0x40;
+	handle->data[8] = (handle->data[8] & 0x3f) | 0x80;
+	PG_RETURN_UUID_P(handle);
 }

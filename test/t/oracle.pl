@@ -19,7 +19,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $seed = $ENV{QS_TEST_SEED} || (time ^ $$) % 1000000;
-my $statements = $ENV{QS_TEST_STATEMENTS} || 4000;
+my $statements = $ENV{QS_TEST_STATEMENTS} || 3000;
 srand($seed);
 diag("QS_TEST_SEED=$seed") if $ENV{QS_TEST_SEED};
 note("QS_TEST_SEED=$seed");

@@ -225,9 +225,9 @@ qs_check_headers(Jsonb *headers)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("headers must be a JSON object"),
-				 errdetail("The value is %s.", JB_ROOT_IS_SCALAR(headers) ?
-											   "a scalar" :
-											   "an array"),
+				 JB_ROOT_IS_SCALAR(headers) ?
+					 errdetail("The value is a scalar.") :
+					 errdetail("The value is an array."),
 				 errhint("Give an object such as {\"correlation_id\": \"42\"}, or null.")));
 }
 

@@ -79,27 +79,13 @@ statement_failed(struct collector *collector)
 static enum lease_event
 check_extension(struct collector *collector, int64_t deadline_ms)
 {
-	struct reading_extension *extension = &collector->extension;
-	char text[256];
+	struct reading_problem problem;
 
-	if (!reading_check_extension(collector->database, deadline_ms, extension))
+	if (!reading_check_extension(collector->database, deadline_ms,
+								 &collector->extension))
 		return statement_failed(collector);
-	if (extension->version[0] == '\0')
-		return refuse(collector, FAILURE_SCHEMA,
-					  "the extension queue_state is not installed in this database",
-					  "Run CREATE EXTENSION queue_state, or connect to the database that has it.");
-	if (!reading_version_supported(extension->version))
-	{
-		snprintf(text, sizeof(text),
-				 "the extension queue_state is version %s, this collector is %s",
-				 extension->version, RETSU_VERSION);
-		return refuse(collector, FAILURE_SCHEMA, text,
-					  "Run the collector of the same major version.");
-	}
-	if (!extension->may_read)
-		return refuse(collector, FAILURE_PERMISSION,
-					  "the role may not execute queue_state.snapshot()",
-					  "Run GRANT pg_monitor TO the collector's role.");
+	if (!reading_extension_usable(&collector->extension, &problem))
+		return refuse(collector, problem.reason, problem.text, problem.hint);
 	return LEASE_GRANTED;
 }
 

@@ -260,7 +260,8 @@ read_identity(const struct database_row *row, void *context)
  * lease.server-ttl.  TCP's own timers get the same time to live: it is longer
  * than the fence, so the lease is never given away while it is still used.
  * Once tcp_user_timeout is set it rules over keepalives_count, and the probes
- * only say how finely it is looked at.
+ * only say how finely it is looked at.  Without a lease an idle session harms
+ * nobody, and the interval may be longer than any of this.
  */
 static bool
 set_up_session(struct database *database, int64_t deadline_ms)
@@ -291,7 +292,8 @@ set_up_session(struct database *database, int64_t deadline_ms)
 			 ") AS setting (name, value)",
 			 (long long) options->database_statement_timeout,
 			 (long long) (options->database_statement_timeout / 4),
-			 (long long) ttl, (long long) ttl, (long long) ttl,
+			 (long long) (options->lease_enabled ? ttl : 0),
+			 (long long) ttl, (long long) ttl,
 			 (long long) probe_s, (long long) probe_s, database->instance);
 	if (!database_run(database, sql, deadline_ms, NULL, NULL))
 		return false;
@@ -539,12 +541,6 @@ database_value(const struct database_row *row, int column)
 	if (column >= PQnfields(row->result) || PQgetisnull(row->result, 0, column))
 		return NULL;
 	return PQgetvalue(row->result, 0, column);
-}
-
-int
-database_columns(const struct database_row *row)
-{
-	return PQnfields(row->result);
 }
 
 int64_t

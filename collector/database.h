@@ -79,7 +79,6 @@ extern bool database_run_number(struct database *database, const char *sql,
 
 /* A column as text, NULL for SQL NULL or a column there is not. */
 extern const char *database_value(const struct database_row *row, int column);
-extern int database_columns(const struct database_row *row);
 
 /* Boot clock at which the last statement was handed to the kernel. */
 extern int64_t database_sent_ms(const struct database *database);

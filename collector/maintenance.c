@@ -178,10 +178,13 @@ run_batch(struct maintenance *maintenance, MaintenanceTask task)
 	}
 	if (!worker_stopping(maintenance->worker))
 	{
+		char detail[600];
+
 		status_maintenance_failed(task);
-		log_complaint(failing, LOG_LEVEL_WARN, "maintenance failed",
-					  database_last_error(maintenance->database)->text,
-					  task_functions[task]);
+		snprintf(detail, sizeof(detail), "%s(): %s", task_functions[task],
+				 database_last_error(maintenance->database)->text);
+		log_complaint(failing, LOG_LEVEL_WARN, "maintenance failed", detail,
+					  database_last_error(maintenance->database)->hint);
 	}
 	return -1;
 }

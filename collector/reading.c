@@ -28,14 +28,47 @@ is_true(const struct database_row *row, int column)
 	return value != NULL && value[0] == 't';
 }
 
-bool
-reading_version_supported(const char *version)
+/* Whether this program knows the contract of that version of the extension. */
+static bool
+version_supported(const char *version)
 {
 	size_t own_major = strcspn(RETSU_VERSION, ".");
 
 	/* A minor version only adds to the contract; a major one may break it. */
 	return strcspn(version, ".") == own_major &&
 		   strncmp(version, RETSU_VERSION, own_major) == 0;
+}
+
+bool
+reading_extension_usable(const struct reading_extension *extension,
+						 struct reading_problem *problem)
+{
+	if (extension->version[0] == '\0')
+	{
+		problem->reason = FAILURE_SCHEMA;
+		snprintf(problem->text, sizeof(problem->text),
+				 "the extension queue_state is not installed in this database");
+		problem->hint = "Run CREATE EXTENSION queue_state, or connect to the database that has it.";
+		return false;
+	}
+	if (!version_supported(extension->version))
+	{
+		problem->reason = FAILURE_SCHEMA;
+		snprintf(problem->text, sizeof(problem->text),
+				 "the extension queue_state is version %s, this collector is %s",
+				 extension->version, RETSU_VERSION);
+		problem->hint = "Run the collector of the same major version.";
+		return false;
+	}
+	if (!extension->may_read)
+	{
+		problem->reason = FAILURE_PERMISSION;
+		snprintf(problem->text, sizeof(problem->text),
+				 "the role may not execute queue_state.snapshot()");
+		problem->hint = "Run GRANT pg_monitor TO the collector's role.";
+		return false;
+	}
+	return true;
 }
 
 static bool

@@ -27,6 +27,18 @@ struct reading_extension
 	bool may_count_pending; /* SELECT on the pending rows */
 };
 
+/* Why an extension cannot be read, and what to do about it. */
+struct reading_problem
+{
+	FailureReason reason;
+	char text[256];
+	const char *hint;
+};
+
+/* False with *problem filled when it cannot. */
+extern bool reading_extension_usable(const struct reading_extension *extension,
+									 struct reading_problem *problem);
+
 /* The session's right to lead, as the server sees it. */
 struct reading_lease
 {
@@ -70,8 +82,5 @@ extern bool reading_count_pending(struct database *database,
 extern bool reading_snapshot(struct database *database, int64_t deadline_ms,
 							 Snapshot *snapshot, FailureReason *reason,
 							 char *text, size_t text_size);
-
-/* True for versions of the extension whose contract this program knows. */
-extern bool reading_version_supported(const char *version);
 
 #endif /* RETSU_READING_H */

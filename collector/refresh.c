@@ -86,6 +86,24 @@ confirm_lease(struct collector *collector, int64_t deadline_ms,
 	return true;
 }
 
+/* Looked at each time: it may be updated, and grants come and go. */
+static bool
+check_extension(struct collector *collector, int64_t deadline_ms,
+				struct outcome *outcome)
+{
+	struct reading_problem problem;
+
+	if (!reading_check_extension(collector->database, deadline_ms,
+								 &collector->extension))
+		return fail_by_error(collector, outcome);
+	if (reading_extension_usable(&collector->extension, &problem))
+		return true;
+	outcome->event = LEASE_REFRESH_FAILED;
+	outcome->reason = problem.reason;
+	snprintf(outcome->text, sizeof(outcome->text), "%s", problem.text);
+	return false;
+}
+
 /* Folding is a service to the reading; the reading does not depend on it. */
 static bool
 fold(struct collector *collector, int64_t deadline_ms, int64_t *pending_rows,
@@ -201,7 +219,8 @@ refresh_steps(struct collector *collector, struct outcome *outcome)
 	if (options->lease_enabled)
 		snapshot_extend(watch_serve_until(collector) * 1000000);
 
-	if (!fold(collector, deadline_ms, &pending_rows, outcome))
+	if (!check_extension(collector, deadline_ms, outcome) ||
+		!fold(collector, deadline_ms, &pending_rows, outcome))
 		return false;
 	snapshot = read_snapshot(collector, deadline_ms, pending_rows, outcome);
 	if (snapshot == NULL)

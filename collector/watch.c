@@ -68,8 +68,10 @@ watch_until_tick(struct collector *collector)
 	int64_t due_ms;
 	enum worker_wake wake;
 
-	collector->tick_ms += interval_ms *
-						  ((now_ms - collector->tick_ms) / interval_ms + 1);
+	/* After a refresh ahead of time its tick is still to come. */
+	if (now_ms >= collector->tick_ms)
+		collector->tick_ms += interval_ms *
+							  ((now_ms - collector->tick_ms) / interval_ms + 1);
 	due_ms = collector->tick_ms;
 	if (collector->options->lease_enabled)
 		due_ms = earlier(due_ms, collector->fence_ms);

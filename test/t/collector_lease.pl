@@ -145,5 +145,40 @@ ok( poll_until(sub { $node->safe_psql('postgres', $lock_holders) eq '0' }, 10),
 is($node->safe_psql('postgres', 'SELECT pg_try_advisory_lock(1919251571, 1901294689)'),
 	't', 'and can be taken');
 
+# A freeze shorter than the fence: the lock is confirmed before anything is
+# served again, and the lease goes on.
+{
+	my @flags = (@CollectorPair::short, '--lease.fence=20s', '--lease.server-ttl=30s');
+	my $frozen = start_collector($node, 'frozen', @flags);
+	ok(poll_until(sub { CollectorPair::exports($frozen) }, 30), 'short freeze: leads');
+	$frozen->signal('STOP');
+	sleep(2.5);
+	$frozen->signal('CONT');
+	ok(poll_until(sub { CollectorPair::exports($frozen) }, 30), 'short freeze: exports again');
+	my $count = $frozen->metrics->{queue_state_collections_total};
+	ok(poll_until(sub { $frozen->metrics->{queue_state_collections_total} >= $count + 3 }, 30),
+		'short freeze: refreshes go on');
+	is($frozen->metrics->{queue_state_collector_lease_acquisitions_total}, 1, 'short freeze: it is the same lease');
+
+	# The same, and its session is ended meanwhile: the first answers after the
+	# thaw already are a standby's.
+	my $other = start_collector($node, 'other', @flags);
+	ok(poll_until(sub { $other->log_text =~ /standing by/ }, 30), 'freeze and terminate: there is a standby');
+	my $both = bless { node => $node, first => $frozen, second => $other,
+		leader => 'first', standby => 'second' }, 'CollectorPair';
+	$both->expect_takeover(
+		'freeze and terminate', $clean + 3,
+		sub {
+			my $pid = leader_pid();
+			$frozen->signal('STOP');
+			sleep(2.5);
+			$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
+			poll_until(sub { CollectorPair::exports($other) }, 20);
+			$frozen->signal('CONT');
+			return 0;
+		});
+	is($_->stop, 0, 'it ends') foreach $frozen, $other;
+}
+
 verify_is_exact($node);
 done_testing();

@@ -133,9 +133,9 @@ BEGIN READ ONLY;
 SELECT queue_state.rebuild();
 ROLLBACK;
 \echo :LAST_ERROR_SQLSTATE
+\set VERBOSITY terse
 SELECT queue_state.rebuild('drift.3');
-\echo :LAST_ERROR_SQLSTATE
-SELECT queue_state.rebuild(NULL);
+\set VERBOSITY default
 \echo :LAST_ERROR_SQLSTATE
 
 DROP FUNCTION drift_id(integer);

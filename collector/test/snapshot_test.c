@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "body.h"
 #include "sample.h"
@@ -274,6 +275,50 @@ test_views(void)
 	snapshot_release(snapshot);
 }
 
+/* Sanitizers take terabytes of address space for themselves. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LIMIT_MEMORY false
+#else
+#define LIMIT_MEMORY true
+#endif
+
+/*
+ * Without memory a snapshot is refused, and what was exported stays as it was.
+ */
+static void
+test_memory(void)
+{
+	struct rlimit before;
+	struct rlimit tight;
+	SnapshotResult result = SNAPSHOT_OK;
+	Snapshot *served = finished(7);
+	Snapshot *snapshot = snapshot_begin(100000);
+
+	snapshot_publish(served, 1000);
+	for (int q = 1; q <= 20000 && result == SNAPSHOT_OK; q++)
+		result = sample_queue(snapshot, q, "a-name-as-long-as-most", q);
+	is_int(result, SNAPSHOT_OK, "many rows");
+	if (LIMIT_MEMORY)
+	{
+		if (getrlimit(RLIMIT_AS, &before) != 0)
+			abort();
+		tight = before;
+		tight.rlim_cur = 1;
+		if (setrlimit(RLIMIT_AS, &tight) != 0)
+			abort();
+		result = snapshot_finish(snapshot, &sample_info, totals);
+		if (setrlimit(RLIMIT_AS, &before) != 0)
+			abort();
+		is_int(result, SNAPSHOT_NO_MEMORY, "and no memory to render them");
+	}
+	snapshot_release(snapshot);
+	ok(snapshot_is_served(1), "the one before is still served");
+	snapshot = snapshot_acquire(1);
+	ok(snapshot == served, "the very same");
+	snapshot_release(snapshot);
+	snapshot_withdraw();
+}
+
 int
 main(void)
 {
@@ -284,6 +329,7 @@ main(void)
 	test_publication();
 	test_threads();
 	test_views();
+	test_memory();
 	totals_free(totals);
 	return tap_done();
 }

@@ -49,7 +49,11 @@ def main():
 		finally:
 			bench.end_sessions()
 		result.took(name, time.monotonic() - begun)
-		result.write(time.monotonic() - started)
+		try:
+			result.write(time.monotonic() - started)
+		except OSError:  # the next row may find room again
+			traceback.print_exc()
+	result.write(time.monotonic() - started)
 	print('%5.0f s  done; the report is %s' %
 		  (time.monotonic() - started, os.path.join(options.report, 'README.md')))
 	if failed:

@@ -39,7 +39,8 @@ static bool gzip_key_made;
 /*
  * The last answer to /metrics in each format and encoding, with which it was
  * made.  recent_lock guards them, and is held while an answer is made, so that a
- * crowd of clients waits for one and does not make as many.
+ * crowd of clients waits for one and does not make as many.  It spins a little
+ * first: to queue an answer takes a microsecond, to sleep and wake up several.
  */
 #define RECENT_NS (INT64_C(5) * 1000000)
 
@@ -50,7 +51,7 @@ typedef struct Recent
 	int64_t made_ns;
 } Recent;
 
-static pthread_mutex_t recent_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t recent_lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 static Recent recents[2][2]; /* by TextFormat; plain, compressed */
 
 /*

@@ -40,9 +40,9 @@
 
 typedef enum Outcome
 {
-	OUTCOME_DONE,				/* the shard row has it */
-	OUTCOME_BUSY,				/* it cannot be changed or made now */
-	OUTCOME_MOVED				/* the row was changed meanwhile: look again */
+	OUTCOME_DONE, /* the shard row has it */
+	OUTCOME_BUSY, /* it cannot be changed or made now */
+	OUTCOME_MOVED /* the row was changed meanwhile: look again */
 } Outcome;
 
 /*
@@ -51,7 +51,7 @@ typedef enum Outcome
 static void
 refuse_if_negative(const ShardKey *key, const Counters *result, const Counters *change)
 {
-	Counter		counter = qs_counters_negative(result);
+	Counter counter = qs_counters_negative(result);
 
 	if (counter == (Counter) COUNTER_COUNT)
 		return;
@@ -90,7 +90,7 @@ static bool
 has_pending(Rollup *rollup, const ShardKey *key)
 {
 	IndexScanDesc scan = qs_rollup_begin_pending_scan(rollup, key);
-	bool		found = index_getnext_slot(scan, ForwardScanDirection, rollup->pending_slot);
+	bool found = index_getnext_slot(scan, ForwardScanDirection, rollup->pending_slot);
 
 	index_endscan(scan);
 	ExecClearTuple(rollup->pending_slot);
@@ -105,7 +105,7 @@ has_pending(Rollup *rollup, const ShardKey *key)
 static Outcome
 create_shard(Rollup *rollup, const Delta *delta)
 {
-	Counters	counters = delta->change;
+	Counters counters = delta->change;
 
 	switch (qs_lock_creation(rollup, &delta->key))
 	{
@@ -141,7 +141,7 @@ create_shard(Rollup *rollup, const Delta *delta)
 static Outcome
 change_with_pending(Rollup *rollup, const Delta *delta)
 {
-	Counters	counters;
+	Counters counters;
 
 	switch (qs_rollup_lock_shard(rollup))
 	{
@@ -185,7 +185,7 @@ change_in_place(Rollup *rollup, const Delta *delta, const Counters *counters)
 static Outcome
 try_apply(Rollup *rollup, const Delta *delta)
 {
-	Counters	counters;
+	Counters counters;
 
 	if (!qs_rollup_find_shard(rollup, &delta->key, SnapshotSelf))
 		return create_shard(rollup, delta);
@@ -225,9 +225,9 @@ apply_delta(Rollup *rollup, const Delta *delta)
 void
 qs_apply(const DeltaStack *deltas)
 {
-	Delta	   *sum;
-	int			count = qs_delta_sum(deltas, &sum);
-	Rollup		rollup;
+	Delta *sum;
+	int count = qs_delta_sum(deltas, &sum);
+	Rollup rollup;
 
 	if (count == 0)
 		return;

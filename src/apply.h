@@ -19,4 +19,4 @@
  */
 extern void qs_apply(const DeltaStack *deltas);
 
-#endif							/* QS_APPLY_H */
+#endif /* QS_APPLY_H */

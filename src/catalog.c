@@ -31,15 +31,15 @@
 #include "catalog.h"
 #include "compat.h"
 
-#define SCHEMA_NAME		"queue_state"
-#define EXTENSION_NAME	"queue_state"
+#define SCHEMA_NAME "queue_state"
+#define EXTENSION_NAME "queue_state"
 
 /* The oldest SQL version whose tables and functions this library serves. */
 #define OLDEST_SQL_MAJOR 1
 #define OLDEST_SQL_MINOR 0
 
-static const char *const priority_labels[PRIORITY_COUNT] = {"LOW", "MEDIUM", "HIGH"};
-static const char *const state_labels[MESSAGE_STATE_COUNT] = {"READY", "IN_FLIGHT", "DELAYED"};
+static const char *const priority_labels[PRIORITY_COUNT] = { "LOW", "MEDIUM", "HIGH" };
+static const char *const state_labels[MESSAGE_STATE_COUNT] = { "READY", "IN_FLIGHT", "DELAYED" };
 
 static const char *const counter_names[COUNTER_COUNT] = {
 	"ready_count", "in_flight_count", "delayed_count", "dead_letter_count",
@@ -67,7 +67,7 @@ invalidate(Datum arg, Oid relid)
 static Oid
 lookup_relation(Oid namespace, const char *name)
 {
-	Oid			relid = get_relname_relid(name, namespace);
+	Oid relid = get_relname_relid(name, namespace);
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
@@ -81,7 +81,7 @@ lookup_relation(Oid namespace, const char *name)
 static AttrNumber
 lookup_column(Oid relid, const char *name)
 {
-	AttrNumber	attnum = get_attnum(relid, name);
+	AttrNumber attnum = get_attnum(relid, name);
 
 	if (attnum == InvalidAttrNumber)
 		ereport(ERROR,
@@ -95,9 +95,9 @@ lookup_column(Oid relid, const char *name)
 static Oid
 lookup_enum_value(Oid type, const char *label)
 {
-	Oid			value = GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid,
-										ObjectIdGetDatum(type),
-										CStringGetDatum(label));
+	Oid value = GetSysCacheOid2(ENUMTYPOIDNAME, Anum_pg_enum_oid,
+								ObjectIdGetDatum(type),
+								CStringGetDatum(label));
 
 	if (!OidIsValid(value))
 		ereport(ERROR,
@@ -113,11 +113,11 @@ lookup_enum_value(Oid type, const char *label)
 static char *
 installed_version(void)
 {
-	Relation	relation;
+	Relation relation;
 	SysScanDesc scan;
 	ScanKeyData key;
-	HeapTuple	tuple;
-	char	   *version = NULL;
+	HeapTuple tuple;
+	char *version = NULL;
 
 	relation = table_open(ExtensionRelationId, AccessShareLock);
 	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
@@ -126,9 +126,9 @@ installed_version(void)
 	tuple = systable_getnext(scan);
 	if (HeapTupleIsValid(tuple))
 	{
-		bool		isnull;
-		Datum		datum = heap_getattr(tuple, Anum_pg_extension_extversion,
-										 RelationGetDescr(relation), &isnull);
+		bool isnull;
+		Datum datum = heap_getattr(tuple, Anum_pg_extension_extversion,
+								   RelationGetDescr(relation), &isnull);
 
 		if (!isnull)
 			version = text_to_cstring(DatumGetTextPP(datum));
@@ -157,10 +157,10 @@ parse_version(const char *version, int *major, int *minor)
 static void
 check_version(const char *installed)
 {
-	int			library_major = 0;
-	int			library_minor = 0;
-	int			sql_major;
-	int			sql_minor;
+	int library_major = 0;
+	int library_minor = 0;
+	int sql_major;
+	int sql_minor;
 
 	if (!parse_version(QS_VERSION, &library_major, &library_minor))
 		elog(ERROR, "library version \"%s\" is not a version", QS_VERSION);
@@ -186,8 +186,8 @@ check_version(const char *installed)
 static void
 fill_catalog(Catalog *c)
 {
-	Oid			namespace = get_namespace_oid(SCHEMA_NAME, true);
-	Oid			state_type;
+	Oid namespace = get_namespace_oid(SCHEMA_NAME, true);
+	Oid state_type;
 
 	check_version(installed_version());
 
@@ -308,13 +308,13 @@ qs_priority_name(Priority priority)
 char *
 qs_queue_name(int32 queue_id)
 {
-	Catalog		c = *qs_catalog();
-	Relation	queue;
-	Relation	pkey;
+	Catalog c = *qs_catalog();
+	Relation queue;
+	Relation pkey;
 	ScanKeyData scankey;
 	IndexScanDesc scan;
 	TupleTableSlot *slot;
-	char	   *name = NULL;
+	char *name = NULL;
 
 	queue = table_open(c.queue, AccessShareLock);
 	pkey = index_open(c.queue_pkey, AccessShareLock);
@@ -325,8 +325,8 @@ qs_queue_name(int32 queue_id)
 	index_rescan(scan, &scankey, 1, NULL, 0);
 	if (index_getnext_slot(scan, ForwardScanDirection, slot))
 	{
-		bool		isnull;
-		Datum		datum = slot_getattr(slot, lookup_column(c.queue, "name"), &isnull);
+		bool isnull;
+		Datum datum = slot_getattr(slot, lookup_column(c.queue, "name"), &isnull);
 
 		if (!isnull)
 			name = TextDatumGetCString(datum);

@@ -32,47 +32,47 @@ typedef enum MessageState
 typedef struct Catalog
 {
 	/* tables */
-	Oid			queue;
-	Oid			message;
-	Oid			dead_letter;
-	Oid			shard;
-	Oid			pending;
+	Oid queue;
+	Oid message;
+	Oid dead_letter;
+	Oid shard;
+	Oid pending;
 
 	/* indexes */
-	Oid			queue_pkey;		/* queue (queue_id) */
-	Oid			queue_name_key; /* queue (name) */
-	Oid			ready_index;
-	Oid			waiting_index;
-	Oid			in_flight_index;
-	Oid			expiry_index;
-	Oid			shard_pkey;
-	Oid			pending_index;
+	Oid queue_pkey;		/* queue (queue_id) */
+	Oid queue_name_key; /* queue (name) */
+	Oid ready_index;
+	Oid waiting_index;
+	Oid in_flight_index;
+	Oid expiry_index;
+	Oid shard_pkey;
+	Oid pending_index;
 
 	/* enum values, by ordinal */
-	Oid			priority_type;
-	Oid			priority[PRIORITY_COUNT];
-	Oid			state[MESSAGE_STATE_COUNT];
+	Oid priority_type;
+	Oid priority[PRIORITY_COUNT];
+	Oid state[MESSAGE_STATE_COUNT];
 
 	/* columns of queue_message */
 	struct
 	{
-		AttrNumber	id;
-		AttrNumber	queue_id;
-		AttrNumber	priority;
-		AttrNumber	state;
-		AttrNumber	delivery_attempts;
-		AttrNumber	enqueued_at;
-		AttrNumber	expires_at;
-		AttrNumber	available_after;
-	}			message_column;
+		AttrNumber id;
+		AttrNumber queue_id;
+		AttrNumber priority;
+		AttrNumber state;
+		AttrNumber delivery_attempts;
+		AttrNumber enqueued_at;
+		AttrNumber expires_at;
+		AttrNumber available_after;
+	} message_column;
 
 	/* columns of queue_dead_letter_message */
 	struct
 	{
-		AttrNumber	id;
-		AttrNumber	queue_id;
-		AttrNumber	priority;
-	}			dead_letter_column;
+		AttrNumber id;
+		AttrNumber queue_id;
+		AttrNumber priority;
+	} dead_letter_column;
 } Catalog;
 
 /*
@@ -99,4 +99,4 @@ extern char *qs_queue_name(int32 queue_id);
 extern Priority qs_priority_of_oid(Oid value);
 extern MessageState qs_state_of_oid(Oid value);
 
-#endif							/* QS_CATALOG_H */
+#endif /* QS_CATALOG_H */

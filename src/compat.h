@@ -52,7 +52,7 @@ qs_table_tuple_update(Relation relation, ItemPointer tid, TupleTableSlot *slot,
 					  bool *insert_index_entries)
 {
 	LockTupleMode lock_mode;
-	TM_Result	result;
+	TM_Result result;
 #if PG_VERSION_NUM >= 160000
 	TU_UpdateIndexes update_indexes;
 
@@ -79,4 +79,4 @@ qs_lock_held_by_me(const LOCKTAG *tag, LOCKMODE mode)
 #endif
 }
 
-#endif							/* QS_COMPAT_H */
+#endif /* QS_COMPAT_H */

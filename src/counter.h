@@ -32,7 +32,7 @@ typedef enum Counter
 	COUNTER_DEAD_LETTER_REDRIVEN
 } Counter;
 
-#define COUNTER_COUNT		(COUNTER_DEAD_LETTER_REDRIVEN + 1)
+#define COUNTER_COUNT (COUNTER_DEAD_LETTER_REDRIVEN + 1)
 #define STATE_COUNTER_COUNT (COUNTER_DEAD_LETTER + 1)
 
 /* In the order of the message_priority enum. */
@@ -48,14 +48,14 @@ typedef enum Priority
 /* Which shard row a change belongs to. */
 typedef struct ShardKey
 {
-	int32_t		queue_id;
-	int16_t		priority;		/* a Priority */
-	int16_t		shard;			/* 0 .. QS_SHARD_COUNT - 1 */
+	int32_t queue_id;
+	int16_t priority; /* a Priority */
+	int16_t shard;	  /* 0 .. QS_SHARD_COUNT - 1 */
 } ShardKey;
 
 typedef struct Counters
 {
-	int64_t		value[COUNTER_COUNT];
+	int64_t value[COUNTER_COUNT];
 } Counters;
 
-#endif							/* QS_COUNTER_H */
+#endif /* QS_COUNTER_H */

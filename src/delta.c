@@ -20,9 +20,9 @@
 
 typedef struct DeltaEntry
 {
-	ShardKey	key;
-	Counters	change;
-	char		status;			/* simplehash's */
+	ShardKey key;
+	Counters change;
+	char status; /* simplehash's */
 } DeltaEntry;
 
 static void *
@@ -43,7 +43,7 @@ StaticAssertDecl(sizeof(ShardKey) == 8, "ShardKey must have no padding");
 static inline uint32
 shard_key_hash(ShardKey key)
 {
-	uint32		cell = ((uint32) (uint16) key.priority << 16) | (uint16) key.shard;
+	uint32 cell = ((uint32) (uint16) key.priority << 16) | (uint16) key.shard;
 
 	return hash_combine(murmurhash32((uint32) key.queue_id), murmurhash32(cell));
 }
@@ -65,8 +65,8 @@ shard_key_hash(ShardKey key)
 
 struct DeltaLevel
 {
-	int			nest_level;
-	uint32		table;			/* which the changes are meant for */
+	int nest_level;
+	uint32 table; /* which the changes are meant for */
 	delta_hash *changes;
 	DeltaLevel *below;
 };
@@ -93,7 +93,7 @@ static DeltaEntry *
 find_or_add(delta_hash *changes, ShardKey key)
 {
 	DeltaEntry *entry;
-	bool		found;
+	bool found;
 
 	entry = delta_insert(changes, key, &found);
 	if (!found)
@@ -142,8 +142,8 @@ qs_delta_table(const DeltaStack *stack)
 static void
 take_back(DeltaStack *stack, bool all_queues, int32 queue_id)
 {
-	Delta	   *deltas;
-	int			count = qs_delta_sum(stack, &deltas);
+	Delta *deltas;
+	int count = qs_delta_sum(stack, &deltas);
 
 	for (int i = 0; i < count; i++)
 	{
@@ -250,7 +250,7 @@ qs_delta_sum(const DeltaStack *stack, Delta **deltas)
 	delta_hash *sum = NULL;
 	delta_iterator iterator;
 	DeltaEntry *entry;
-	int			count = 0;
+	int count = 0;
 
 	*deltas = NULL;
 	if (stack->top == NULL)

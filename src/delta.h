@@ -24,14 +24,14 @@ typedef struct DeltaLevel DeltaLevel;
 
 typedef struct DeltaStack
 {
-	DeltaLevel *top;			/* NULL if nothing was changed */
+	DeltaLevel *top; /* NULL if nothing was changed */
 } DeltaStack;
 
 /* What one shard is changed by. */
 typedef struct Delta
 {
-	ShardKey	key;
-	Counters	change;
+	ShardKey key;
+	Counters change;
 } Delta;
 
 /* Is the topmost level that of this subtransaction? */
@@ -71,9 +71,9 @@ extern void qs_delta_reset(DeltaStack *stack);
  * The sum over all levels as an array sorted by key, without shards whose
  * changes cancel out.  Returns its length; *deltas is NULL when it is 0.
  */
-extern int	qs_delta_sum(const DeltaStack *stack, Delta **deltas);
+extern int qs_delta_sum(const DeltaStack *stack, Delta **deltas);
 
 /* Total order of keys: queue, priority, shard. */
-extern int	qs_shard_key_compare(const ShardKey *a, const ShardKey *b);
+extern int qs_shard_key_compare(const ShardKey *a, const ShardKey *b);
 
-#endif							/* QS_DELTA_H */
+#endif /* QS_DELTA_H */

@@ -41,11 +41,11 @@ counter_of_name(const char *name, Counter first, Counter last)
 Datum
 qs_count_event(PG_FUNCTION_ARGS)
 {
-	Counter		counter = counter_of_name(text_to_cstring(PG_GETARG_TEXT_PP(0)),
-										  COUNTER_ENQUEUED, COUNTER_DEAD_LETTER_REDRIVEN);
-	int32		queue_id = PG_GETARG_INT32(1);
-	Priority	priority = qs_priority_of_oid(PG_GETARG_OID(2));
-	pg_uuid_t  *id = PG_GETARG_UUID_P(3);
+	Counter counter = counter_of_name(text_to_cstring(PG_GETARG_TEXT_PP(0)),
+									  COUNTER_ENQUEUED, COUNTER_DEAD_LETTER_REDRIVEN);
+	int32 queue_id = PG_GETARG_INT32(1);
+	Priority priority = qs_priority_of_oid(PG_GETARG_OID(2));
+	pg_uuid_t *id = PG_GETARG_UUID_P(3);
 
 	qs_count(counter, queue_id, priority, qs_shard_of_uuid(id->data), 1);
 	qs_count_done();
@@ -60,11 +60,11 @@ qs_count_event(PG_FUNCTION_ARGS)
 Datum
 qs_correct_counter(PG_FUNCTION_ARGS)
 {
-	Counter		counter = counter_of_name(text_to_cstring(PG_GETARG_TEXT_PP(0)),
-										  COUNTER_READY, COUNTER_DEAD_LETTER);
-	int32		queue_id = PG_GETARG_INT32(1);
-	Priority	priority = qs_priority_of_oid(PG_GETARG_OID(2));
-	int			shard = PG_GETARG_INT16(3);
+	Counter counter = counter_of_name(text_to_cstring(PG_GETARG_TEXT_PP(0)),
+									  COUNTER_READY, COUNTER_DEAD_LETTER);
+	int32 queue_id = PG_GETARG_INT32(1);
+	Priority priority = qs_priority_of_oid(PG_GETARG_OID(2));
+	int shard = PG_GETARG_INT16(3);
 
 	qs_count(counter, queue_id, priority, shard, PG_GETARG_INT64(4));
 	qs_count_done();

@@ -17,7 +17,7 @@
 
 QS_MODULE_MAGIC;
 
-void		_PG_init(void);
+void _PG_init(void);
 
 void
 _PG_init(void)

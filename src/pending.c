@@ -40,12 +40,12 @@
  */
 #define ALL_SHARDS 0
 
-static int	creations = 0;		/* by this transaction */
+static int creations = 0; /* by this transaction */
 
 static bool
 conditional_lock(Rollup *rollup, uint32 object, uint16 subobject, LOCKMODE mode)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationGetRelid(rollup->shard),
 					   object, subobject);
@@ -59,9 +59,9 @@ conditional_lock_creation(Rollup *rollup, const ShardKey *key)
 		return conditional_lock(rollup, ALL_SHARDS, 0, ExclusiveLock);
 
 	return conditional_lock(rollup, ALL_SHARDS, 0, ShareLock) &&
-		conditional_lock(rollup, (uint32) key->queue_id,
-						 (uint16) (key->priority * QS_SHARD_COUNT + key->shard),
-						 ExclusiveLock);
+		   conditional_lock(rollup, (uint32) key->queue_id,
+							(uint16) (key->priority * QS_SHARD_COUNT + key->shard),
+							ExclusiveLock);
 }
 
 /*
@@ -78,8 +78,8 @@ static bool
 shard_exists(Rollup *rollup, const ShardKey *key)
 {
 	SnapshotData dirty;
-	Snapshot	snapshot;
-	bool		exists;
+	Snapshot snapshot;
+	bool exists;
 
 	InitDirtySnapshot(dirty);
 	if (qs_rollup_find_shard(rollup, key, &dirty))
@@ -95,7 +95,6 @@ shard_exists(Rollup *rollup, const ShardKey *key)
 Creation
 qs_lock_creation(Rollup *rollup, const ShardKey *key)
 {
-
 	/*
 	 * First of all: the changes of a transaction that has dropped the queue
 	 * are not to be appended because somebody has one of the locks.
@@ -127,16 +126,16 @@ int64
 qs_take_pending(Rollup *rollup, const ShardKey *key, int64 max_rows,
 				Counters *counters)
 {
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	IndexScanDesc scan = qs_rollup_begin_pending_scan(rollup, key);
 	TupleTableSlot *slot = rollup->pending_slot;
-	int64		taken = 0;
+	int64 taken = 0;
 
 	while (taken < max_rows && index_getnext_slot(scan, ForwardScanDirection, slot))
 	{
-		Counters	change;
+		Counters change;
 		TM_FailureData failure;
-		TM_Result	result;
+		TM_Result result;
 
 		CHECK_FOR_INTERRUPTS();
 

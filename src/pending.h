@@ -14,10 +14,10 @@
 
 typedef enum Creation
 {
-	CREATION_LOCKED,			/* there is no such row, and only we may make it */
-	CREATION_BUSY,				/* somebody else is making rows */
-	CREATION_MOVED,				/* there is such a row after all */
-	CREATION_NO_QUEUE			/* its queue does not exist */
+	CREATION_LOCKED,  /* there is no such row, and only we may make it */
+	CREATION_BUSY,	  /* somebody else is making rows */
+	CREATION_MOVED,	  /* there is such a row after all */
+	CREATION_NO_QUEUE /* its queue does not exist */
 } Creation;
 
 /*
@@ -38,4 +38,4 @@ extern int64 qs_take_pending(Rollup *rollup, const ShardKey *key, int64 max_rows
 /* To be called when a transaction ends. */
 extern void qs_pending_end_transaction(void);
 
-#endif							/* QS_PENDING_H */
+#endif /* QS_PENDING_H */

@@ -35,20 +35,20 @@ bool
 qs_row_is_visible(Relation relation, TupleTableSlot *slot, Snapshot snapshot)
 {
 	return !IsolationIsSerializable() ||
-		table_tuple_satisfies_snapshot(relation, slot, snapshot);
+		   table_tuple_satisfies_snapshot(relation, slot, snapshot);
 }
 
 static void
 read_table(Oid relid, Snapshot snapshot, RollupReader reader, void *arg)
 {
-	Relation	relation = table_open(relid, AccessShareLock);
+	Relation relation = table_open(relid, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(relation, NULL);
 	TableScanDesc scan = table_beginscan(relation, qs_reading_snapshot(snapshot), 0, NULL);
 
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
-		ShardKey	key;
-		Counters	counters;
+		ShardKey key;
+		Counters counters;
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -69,10 +69,10 @@ void
 qs_read_rollup(Snapshot snapshot, RollupReader reader, void *arg)
 {
 	const DeltaStack *unapplied = qs_unapplied_deltas();
-	Oid			shard = qs_catalog()->shard;
-	Oid			pending = qs_catalog()->pending;
-	Delta	   *deltas = NULL;
-	int			count = 0;
+	Oid shard = qs_catalog()->shard;
+	Oid pending = qs_catalog()->pending;
+	Delta *deltas = NULL;
+	int count = 0;
 
 	/* A copy, taken first: `reader` may add to the stack. */
 	if (unapplied != NULL)

@@ -15,7 +15,7 @@
 #include "counter.h"
 
 /* Called for every contribution to a shard; a shard can have several. */
-typedef void (*RollupReader) (const ShardKey *key, const Counters *counters, void *arg);
+typedef void (*RollupReader)(const ShardKey *key, const Counters *counters, void *arg);
 
 /*
  * Calls `reader` for every shard row and pending row visible in `snapshot`,
@@ -35,4 +35,4 @@ extern void qs_read_rollup(Snapshot snapshot, RollupReader reader, void *arg);
 extern Snapshot qs_reading_snapshot(Snapshot snapshot);
 extern bool qs_row_is_visible(Relation relation, TupleTableSlot *slot, Snapshot snapshot);
 
-#endif							/* QS_READER_H */
+#endif /* QS_READER_H */

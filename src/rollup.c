@@ -46,7 +46,7 @@ check_layout(Relation relation)
 void
 qs_rollup_open(Rollup *rollup)
 {
-	Catalog		catalog = *qs_catalog();
+	Catalog catalog = *qs_catalog();
 
 	rollup->shard = table_open(catalog.shard, RowExclusiveLock);
 	rollup->pending = table_open(catalog.pending, RowExclusiveLock);
@@ -87,7 +87,7 @@ qs_rollup_find_shard(Rollup *rollup, const ShardKey *key, Snapshot snapshot)
 {
 	ScanKeyData scankeys[SHARD_KEY_COLUMNS];
 	IndexScanDesc scan;
-	bool		found;
+	bool found;
 
 	init_scan_keys(scankeys, key);
 	scan = qs_index_beginscan(rollup->shard, rollup->shard_pkey, snapshot,
@@ -104,7 +104,7 @@ qs_rollup_shard_is_visible(Rollup *rollup, const ShardKey *key, Snapshot snapsho
 {
 	ScanKeyData scankeys[SHARD_KEY_COLUMNS];
 	IndexScanDesc scan;
-	bool		visible = false;
+	bool visible = false;
 
 	init_scan_keys(scankeys, key);
 	scan = qs_index_beginscan(rollup->shard, rollup->shard_pkey, SnapshotAny,
@@ -134,7 +134,7 @@ qs_rollup_begin_pending_scan(Rollup *rollup, const ShardKey *key)
 ShardKey
 qs_rollup_row_key(TupleTableSlot *slot)
 {
-	ShardKey	key;
+	ShardKey key;
 
 	slot_getsomeattrs(slot, COLUMN_COUNT);
 	key.queue_id = DatumGetInt32(slot->tts_values[COLUMN_QUEUE_ID]);
@@ -156,7 +156,7 @@ bool
 qs_rollup_has_room(Rollup *rollup)
 {
 	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) rollup->shard_slot;
-	Page		page = BufferGetPage(slot->buffer);
+	Page page = BufferGetPage(slot->buffer);
 
 	/*
 	 * Read without the content lock: the pin keeps the page there, and a
@@ -171,7 +171,7 @@ qs_rollup_has_room(Rollup *rollup)
 static TupleTableSlot *
 make_row(Relation relation, const ShardKey *key, const Counters *counters)
 {
-	TupleDesc	desc = RelationGetDescr(relation);
+	TupleDesc desc = RelationGetDescr(relation);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
 
 	ExecClearTuple(slot);
@@ -197,15 +197,15 @@ make_row(Relation relation, const ShardKey *key, const Counters *counters)
 static void
 insert_index_entries(Relation relation, TupleTableSlot *slot)
 {
-	List	   *indexes = RelationGetIndexList(relation);
-	ListCell   *cell;
+	List *indexes = RelationGetIndexList(relation);
+	ListCell *cell;
 
-	foreach(cell, indexes)
+	foreach (cell, indexes)
 	{
-		Relation	index = index_open(lfirst_oid(cell), RowExclusiveLock);
-		IndexInfo  *info = BuildIndexInfo(index);
-		Datum		values[INDEX_MAX_KEYS];
-		bool		isnull[INDEX_MAX_KEYS];
+		Relation index = index_open(lfirst_oid(cell), RowExclusiveLock);
+		IndexInfo *info = BuildIndexInfo(index);
+		Datum values[INDEX_MAX_KEYS];
+		bool isnull[INDEX_MAX_KEYS];
 
 		if (info->ii_Expressions != NIL || info->ii_Predicate != NIL)
 			ereport(ERROR,
@@ -251,8 +251,8 @@ update_shard(Rollup *rollup, const ShardKey *key, const Counters *counters, bool
 {
 	TupleTableSlot *row = make_row(rollup->shard, key, counters);
 	TM_FailureData failure;
-	TM_Result	result;
-	bool		update_indexes;
+	TM_Result result;
+	bool update_indexes;
 
 	result = qs_table_tuple_update(rollup->shard, &rollup->shard_slot->tts_tid,
 								   row, GetCurrentCommandId(true), wait,
@@ -279,7 +279,7 @@ qs_rollup_update_shard(Rollup *rollup, const ShardKey *key, const Counters *coun
 void
 qs_rollup_update_locked_shard(Rollup *rollup, const ShardKey *key, const Counters *counters)
 {
-	TM_Result	result = update_shard(rollup, key, counters, true);
+	TM_Result result = update_shard(rollup, key, counters, true);
 
 	if (result != TM_Ok)
 		elog(ERROR, "unexpected result %d from updating a locked counter row", result);

@@ -26,10 +26,10 @@
 /* The counter tables, open for writing; lives within one operation. */
 typedef struct Rollup
 {
-	Relation	shard;
-	Relation	pending;
-	Relation	shard_pkey;
-	Relation	pending_index;
+	Relation shard;
+	Relation pending;
+	Relation shard_pkey;
+	Relation pending_index;
 	TupleTableSlot *shard_slot; /* the row found last, with its page pinned */
 	TupleTableSlot *pending_slot;
 } Rollup;
@@ -100,4 +100,4 @@ qs_counters_negative(const Counters *counters)
 	return (Counter) COUNTER_COUNT;
 }
 
-#endif							/* QS_ROLLUP_H */
+#endif /* QS_ROLLUP_H */

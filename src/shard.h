@@ -32,4 +32,4 @@ qs_shard_of_uuid(const uint8_t *uuid)
 	return uuid[QS_UUID_LENGTH - 1] % QS_SHARD_COUNT;
 }
 
-#endif							/* QS_SHARD_H */
+#endif /* QS_SHARD_H */

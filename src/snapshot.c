@@ -30,8 +30,8 @@ PG_FUNCTION_INFO_V1(qs_rollup_by_shard);
 /* A result row while it is being put together; no column is ever null. */
 typedef struct Row
 {
-	Datum		value[MAX_COLUMNS];
-	int			columns;
+	Datum value[MAX_COLUMNS];
+	int columns;
 } Row;
 
 static void
@@ -54,7 +54,7 @@ put_count(Row *row, int64 count)
 static void
 put_age(Row *row, TimestampTz enqueued_at, TimestampTz now)
 {
-	float8		age = 0;
+	float8 age = 0;
 
 	if (enqueued_at != DT_NOEND && enqueued_at < now)
 		age = (float8) (now - enqueued_at) / USECS_PER_SEC;
@@ -100,10 +100,10 @@ static void
 return_state(FunctionCallInfo fcinfo, StateDepth depth)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Snapshot	snapshot;
-	AllState   *state;
-	Oid			priorities[PRIORITY_COUNT];
-	bool		isnull[MAX_COLUMNS] = {false};
+	Snapshot snapshot;
+	AllState *state;
+	Oid priorities[PRIORITY_COUNT];
+	bool isnull[MAX_COLUMNS] = { false };
 
 	InitMaterializedSRF(fcinfo, 0);
 
@@ -124,12 +124,12 @@ return_state(FunctionCallInfo fcinfo, StateDepth depth)
 	for (int i = 0; i < state->queue_count; i++)
 	{
 		QueueState *queue = &state->queue[i];
-		Datum		name = CStringGetTextDatum(queue->name);
+		Datum name = CStringGetTextDatum(queue->name);
 
 		for (int p = PRIORITY_HIGH; p >= PRIORITY_LOW; p--)
 		{
-			CellState  *cell = &queue->cell[p];
-			Row			row = {.columns = 0};
+			CellState *cell = &queue->cell[p];
+			Row row = { .columns = 0 };
 
 			put(&row, Int32GetDatum(queue->queue_id));
 			put(&row, name);
@@ -179,8 +179,8 @@ static void
 return_contribution(const ShardKey *key, const Counters *counters, void *arg)
 {
 	ReturnSetInfo *result = arg;
-	bool		isnull[MAX_COLUMNS] = {false};
-	Row			row = {.columns = 0};
+	bool isnull[MAX_COLUMNS] = { false };
+	Row row = { .columns = 0 };
 
 	put(&row, Int32GetDatum(key->queue_id));
 	put(&row, ObjectIdGetDatum(qs_catalog()->priority[key->priority]));

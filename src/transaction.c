@@ -46,12 +46,12 @@ static bool applied = false;
 static int
 begin_level(void)
 {
-	int			nest_level = GetCurrentTransactionNestLevel();
-	Oid			table = qs_catalog()->shard;
+	int nest_level = GetCurrentTransactionNestLevel();
+	Oid table = qs_catalog()->shard;
 
 	if (!qs_delta_has_level(&deltas, nest_level) || qs_delta_table(&deltas) != table)
 	{
-		Oid			pending = qs_catalog()->pending;
+		Oid pending = qs_catalog()->pending;
 
 		LockRelationOid(table, RowExclusiveLock);
 		LockRelationOid(pending, RowExclusiveLock);
@@ -65,8 +65,8 @@ void
 qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
 		 int64 amount)
 {
-	int			nest_level = begin_level();
-	ShardKey	key = {queue_id, priority, shard};
+	int nest_level = begin_level();
+	ShardKey key = { queue_id, priority, shard };
 
 	qs_delta_add(&deltas, nest_level, key, counter, amount);
 	command_after_changes = GetCurrentCommandId(false) + 1;
@@ -100,7 +100,7 @@ const DeltaStack *
 qs_unapplied_deltas(void)
 {
 	if (qs_delta_table(&deltas) != qs_catalog()->shard)
-		return NULL;			/* none, or the extension was dropped */
+		return NULL; /* none, or the extension was dropped */
 	return &deltas;
 }
 

@@ -45,4 +45,4 @@ extern void qs_count_done(void);
 /* Registers the transaction callbacks; from _PG_init(). */
 extern void qs_transaction_init(void);
 
-#endif							/* QS_TRANSACTION_H */
+#endif /* QS_TRANSACTION_H */

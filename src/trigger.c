@@ -38,10 +38,10 @@ PG_FUNCTION_INFO_V1(qs_forget_deleted_queue);
 /* Where in a row the cell is written, and which counter the row belongs to. */
 typedef struct CountedColumns
 {
-	AttrNumber	id;
-	AttrNumber	queue_id;
-	AttrNumber	priority;
-	AttrNumber	state;			/* InvalidAttrNumber: dead letters have none */
+	AttrNumber id;
+	AttrNumber queue_id;
+	AttrNumber priority;
+	AttrNumber state; /* InvalidAttrNumber: dead letters have none */
 } CountedColumns;
 
 static TriggerData *
@@ -87,9 +87,9 @@ check_relation(TriggerData *trigger, Oid expected, const char *function)
 static void
 check_transition_tables(TriggerData *trigger, const char *function)
 {
-	bool		has_old = trigger->tg_oldtable != NULL;
-	bool		has_new = trigger->tg_newtable != NULL;
-	bool		complete;
+	bool has_old = trigger->tg_oldtable != NULL;
+	bool has_new = trigger->tg_newtable != NULL;
+	bool complete;
 
 	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 		complete = has_new;
@@ -130,8 +130,8 @@ state_counter(MessageState state)
 static Datum
 get_counted_column(TupleTableSlot *slot, AttrNumber attnum)
 {
-	bool		isnull;
-	Datum		value = slot_getattr(slot, attnum, &isnull);
+	bool isnull;
+	Datum value = slot_getattr(slot, attnum, &isnull);
 
 	if (isnull)
 		ereport(ERROR,
@@ -150,9 +150,9 @@ count_rows(Relation relation, Tuplestorestate *rows, const CountedColumns *colum
 		   int sign, bool reference)
 {
 	TupleTableSlot *slot;
-	int64		referenced = PG_INT64_MIN;	/* no queue id */
-	int64		looked_at = PG_INT64_MIN;
-	bool		deleted = false;
+	int64 referenced = PG_INT64_MIN; /* no queue id */
+	int64 looked_at = PG_INT64_MIN;
+	bool deleted = false;
 
 	if (rows == NULL)
 		return;
@@ -167,10 +167,10 @@ count_rows(Relation relation, Tuplestorestate *rows, const CountedColumns *colum
 	slot = MakeSingleTupleTableSlot(RelationGetDescr(relation), &TTSOpsMinimalTuple);
 	while (tuplestore_gettupleslot(rows, true, false, slot))
 	{
-		pg_uuid_t  *id = DatumGetUUIDP(get_counted_column(slot, columns->id));
-		int32		queue_id = DatumGetInt32(get_counted_column(slot, columns->queue_id));
-		Priority	priority = qs_priority_of_oid(DatumGetObjectId(get_counted_column(slot, columns->priority)));
-		Counter		counter = COUNTER_DEAD_LETTER;
+		pg_uuid_t *id = DatumGetUUIDP(get_counted_column(slot, columns->id));
+		int32 queue_id = DatumGetInt32(get_counted_column(slot, columns->queue_id));
+		Priority priority = qs_priority_of_oid(DatumGetObjectId(get_counted_column(slot, columns->priority)));
+		Counter counter = COUNTER_DEAD_LETTER;
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -208,7 +208,7 @@ count_statement(TriggerData *trigger, const CountedColumns *columns)
 	 * INSERT also checks the reference to the queue, in place of the foreign
 	 * key's own trigger (see sql/counting.sql); UPDATE leaves that to it.
 	 */
-	bool		reference = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
+	bool reference = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
 
 	count_rows(trigger->tg_relation, trigger->tg_oldtable, columns, -1, false);
 	count_rows(trigger->tg_relation, trigger->tg_newtable, columns, +1, reference);
@@ -262,8 +262,8 @@ qs_count_dead_letters(PG_FUNCTION_ARGS)
 /* Which counters a TRUNCATE sets to zero. */
 typedef struct TruncatedCounters
 {
-	Counter		first;
-	Counter		last;
+	Counter first;
+	Counter last;
 } TruncatedCounters;
 
 static void
@@ -291,7 +291,7 @@ Datum
 qs_count_truncate(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = check_trigger_protocol(fcinfo, "count_truncate");
-	Snapshot	snapshot;
+	Snapshot snapshot;
 	TruncatedCounters truncated;
 
 	if (!TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
@@ -300,11 +300,11 @@ qs_count_truncate(PG_FUNCTION_ARGS)
 				 errmsg("function \"%s\" must be fired by TRUNCATE", "count_truncate")));
 
 	if (RelationGetRelid(trigger->tg_relation) == qs_catalog()->message)
-		truncated = (TruncatedCounters) {COUNTER_READY, COUNTER_DELAYED};
+		truncated = (TruncatedCounters){ COUNTER_READY, COUNTER_DELAYED };
 	else
 	{
 		check_relation(trigger, qs_catalog()->dead_letter, "count_truncate");
-		truncated = (TruncatedCounters) {COUNTER_DEAD_LETTER, COUNTER_DEAD_LETTER};
+		truncated = (TruncatedCounters){ COUNTER_DEAD_LETTER, COUNTER_DEAD_LETTER };
 	}
 
 	/* The lock is newer than the transaction's snapshot may be. */
@@ -331,8 +331,8 @@ qs_forget_deleted_queue(PG_FUNCTION_ARGS)
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_AFTER(trigger->tg_event) ||
 		!(TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ?
-		  TRIGGER_FIRED_FOR_ROW(trigger->tg_event) :
-		  TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)))
+			  TRIGGER_FIRED_FOR_ROW(trigger->tg_event) :
+			  TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be fired AFTER DELETE and FOR EACH ROW, or AFTER TRUNCATE",
@@ -341,11 +341,11 @@ qs_forget_deleted_queue(PG_FUNCTION_ARGS)
 
 	if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
 	{
-		Relation	queue = trigger->tg_relation;
-		bool		isnull;
-		Datum		queue_id = heap_getattr(trigger->tg_trigtuple,
-											get_attnum(RelationGetRelid(queue), "queue_id"),
-											RelationGetDescr(queue), &isnull);
+		Relation queue = trigger->tg_relation;
+		bool isnull;
+		Datum queue_id = heap_getattr(trigger->tg_trigtuple,
+									  get_attnum(RelationGetRelid(queue), "queue_id"),
+									  RelationGetDescr(queue), &isnull);
 
 		if (!isnull)
 			qs_forget_queue(DatumGetInt32(queue_id));

@@ -26,21 +26,21 @@
 
 typedef struct Walk
 {
-	Relation	heap;
-	Relation	index;
-	Snapshot	snapshot;
+	Relation heap;
+	Relation index;
+	Snapshot snapshot;
 	ScanKeyData keys[WALK_MAX_KEYS];
-	int			nkeys;
+	int nkeys;
 	ScanDirection direction;
-	IndexScanDesc scan;			/* NULL until the first step */
-	TupleTableSlot *slot;		/* the row that was met last */
-	bool		ended;
+	IndexScanDesc scan;	  /* NULL until the first step */
+	TupleTableSlot *slot; /* the row that was met last */
+	bool ended;
 } Walk;
 
 typedef enum WalkStep
 {
-	WALK_ROW,					/* a row that the snapshot sees is in the slot */
-	WALK_DEAD,					/* an entry whose row it does not see */
+	WALK_ROW,  /* a row that the snapshot sees is in the slot */
+	WALK_DEAD, /* an entry whose row it does not see */
 	WALK_END
 } WalkStep;
 
@@ -51,4 +51,4 @@ extern void qs_walk_init(Walk *walk, Relation heap, Relation index, Snapshot sna
 extern WalkStep qs_walk_step(Walk *walk);
 extern void qs_walk_end(Walk *walk);
 
-#endif							/* QS_WALK_H */
+#endif /* QS_WALK_H */

@@ -87,12 +87,12 @@ $$;
 COMMENT ON FUNCTION queue_state.counters_by_shard(integer) IS
 'internal: recorded and actual state counters of every shard of a queue (NULL: of all queues), for verify() and rebuild()';
 
-CREATE FUNCTION queue_state.verify(
+CREATE FUNCTION queue_state.drift(
 		OUT queue_name text, OUT priority queue_state.message_priority,
 		OUT counter text, OUT recorded bigint, OUT actual bigint)
 	RETURNS SETOF record
 	LANGUAGE sql STABLE PARALLEL RESTRICTED
-	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	SET search_path = pg_catalog, pg_temp
 AS $$
 	WITH by_shard AS MATERIALIZED
 	(
@@ -119,6 +119,16 @@ AS $$
 	FROM drift AS d LEFT JOIN queue_state.queue AS q USING (queue_id)
 	ORDER BY q.name, d.queue_id, d.priority DESC, d.counter, d.shard
 $$;
+COMMENT ON FUNCTION queue_state.drift() IS
+'internal: the inside of verify(), in the snapshot of the calling query';
+
+CREATE FUNCTION queue_state.verify(
+		OUT queue_name text, OUT priority queue_state.message_priority,
+		OUT counter text, OUT recorded bigint, OUT actual bigint)
+	RETURNS SETOF record
+	LANGUAGE c STABLE PARALLEL RESTRICTED
+	SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+	AS 'MODULE_PATHNAME', 'qs_verify';
 COMMENT ON FUNCTION queue_state.verify() IS
 'drift: every counter whose recorded value is not what the message tables say, in one MVCC snapshot; no row means exact. Reads all messages, locks nothing';
 
@@ -199,15 +209,15 @@ DECLARE
 	this_queue_id integer;
 BEGIN
 	-- Nobody may drop the queue meanwhile: the correction would outlive it.
-	SELECT q.queue_id INTO this_queue_id FROM queue_state.queue AS q
-	WHERE q.name = rebuild.queue FOR KEY SHARE;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'queue "%" does not exist', queue
-			USING ERRCODE = 'undefined_object',
-				  HINT = 'SELECT name FROM queue_state.queue lists the queues.';
-	END IF;
+	-- One that is dropped while this waits may be there again, as another.
+	FOR attempt IN 1 .. 10 LOOP
+		this_queue_id := queue_state.queue_id_of(rebuild.queue);
+		PERFORM 1 FROM queue_state.queue AS q
+			WHERE q.queue_id = this_queue_id FOR KEY SHARE;
+		EXIT WHEN FOUND;
+	END LOOP;
 	RETURN queue_state.correct_drift(this_queue_id);
 END
 $$;
 COMMENT ON FUNCTION queue_state.rebuild(text) IS
-'rebuild() for one queue, keeping no writer out: what is being written meanwhile counts itself. 42704 if the queue does not exist, 25000 unless READ COMMITTED';
+'rebuild() for one queue, keeping no writer out: what is being written meanwhile counts itself. 22004 if the queue is NULL, 42704 if it does not exist, 25000 unless READ COMMITTED';

@@ -32,8 +32,8 @@ PG_FUNCTION_INFO_V1(qs_fold_pending);
 
 typedef struct PendingShard
 {
-	ShardKey	key;
-	int64		rows;
+	ShardKey key;
+	int64 rows;
 } PendingShard;
 
 static int
@@ -49,13 +49,13 @@ pending_shard_compare(const void *a, const void *b)
 static PendingShard *
 list_pending_shards(Rollup *rollup, int *count)
 {
-	HASHCTL		control = {
+	HASHCTL control = {
 		.keysize = sizeof(ShardKey),
 		.entrysize = sizeof(PendingShard),
 		.hcxt = CurrentMemoryContext
 	};
-	HTAB	   *shards = hash_create("queue_state pending shards", 256, &control,
-									 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	HTAB *shards = hash_create("queue_state pending shards", 256, &control,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	HASH_SEQ_STATUS status;
 	PendingShard *shard;
 	PendingShard *list;
@@ -64,8 +64,8 @@ list_pending_shards(Rollup *rollup, int *count)
 	scan = table_beginscan(rollup->pending, SnapshotSelf, 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, rollup->pending_slot))
 	{
-		ShardKey	key = qs_rollup_row_key(rollup->pending_slot);
-		bool		found;
+		ShardKey key = qs_rollup_row_key(rollup->pending_slot);
+		bool found;
 
 		CHECK_FOR_INTERRUPTS();
 		shard = hash_search(shards, &key, HASH_ENTER, &found);
@@ -93,8 +93,8 @@ list_pending_shards(Rollup *rollup, int *count)
 static int64
 fold_into_new_row(Rollup *rollup, const ShardKey *key, int64 max_rows)
 {
-	Counters	sum = {0};
-	int64		taken;
+	Counters sum = { 0 };
+	int64 taken;
 
 	if (qs_lock_creation(rollup, key) != CREATION_LOCKED)
 		return 0;
@@ -117,10 +117,10 @@ static int64
 fold_shard(Rollup *rollup, const PendingShard *shard, int64 max_rows)
 {
 	const ShardKey *key = &shard->key;
-	Counters	counters;
-	Counters	sum = {0};
-	bool		has_room;
-	int64		taken;
+	Counters counters;
+	Counters sum = { 0 };
+	bool has_room;
+	int64 taken;
 
 	if (!qs_rollup_find_shard(rollup, key, SnapshotSelf))
 		return fold_into_new_row(rollup, key, max_rows);
@@ -153,11 +153,11 @@ fold_shard(Rollup *rollup, const PendingShard *shard, int64 max_rows)
 Datum
 qs_fold_pending(PG_FUNCTION_ARGS)
 {
-	int64		max_rows = PG_ARGISNULL(0) ? PG_INT64_MAX : PG_GETARG_INT64(0);
-	int64		folded = 0;
-	Rollup		rollup;
+	int64 max_rows = PG_ARGISNULL(0) ? PG_INT64_MAX : PG_GETARG_INT64(0);
+	int64 folded = 0;
+	Rollup rollup;
 	PendingShard *shards;
-	int			count;
+	int count;
 
 	PreventCommandIfReadOnly("fold_pending()");
 	PreventCommandIfParallelMode("fold_pending()");
@@ -166,7 +166,8 @@ qs_fold_pending(PG_FUNCTION_ARGS)
 	if (max_rows < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("max_rows must be at least 1"),
+				 errmsg("max_rows is out of range: " INT64_FORMAT, max_rows),
+				 errdetail("At least one row must be asked for."),
 				 errhint("Pass NULL to fold all pending rows.")));
 
 	qs_rollup_open(&rollup);

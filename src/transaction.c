@@ -27,7 +27,7 @@
 
 static DeltaStack deltas;
 
-/* The first command after the latest of them. */
+/* The first command after the latest of them that changed messages. */
 static CommandId command_after_changes = FirstCommandId;
 
 /*
@@ -69,7 +69,10 @@ qs_count(Counter counter, int32 queue_id, Priority priority, int shard,
 	ShardKey key = { queue_id, priority, shard };
 
 	qs_delta_add(&deltas, nest_level, key, counter, amount);
-	command_after_changes = GetCurrentCommandId(false) + 1;
+
+	/* Events come after the command whose rows are counted in the state. */
+	if (counter < STATE_COUNTER_COUNT)
+		command_after_changes = GetCurrentCommandId(false) + 1;
 }
 
 void

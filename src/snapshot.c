@@ -56,8 +56,9 @@ put_age(Row *row, TimestampTz enqueued_at, TimestampTz now)
 {
 	float8 age = 0;
 
+	/* In floating point, where the ends of the calendar do not overflow. */
 	if (enqueued_at != DT_NOEND && enqueued_at < now)
-		age = (float8) (now - enqueued_at) / USECS_PER_SEC;
+		age = ((float8) now - (float8) enqueued_at) / USECS_PER_SEC;
 	put(row, Float8GetDatum(age));
 }
 

@@ -101,6 +101,11 @@ def top_up(name, ready):
 		VACUUM ANALYZE queue_state.queue_message;''' % ready)
 
 
+def ready(name):
+	return int(server.value(
+		name, "SELECT count(*) FROM queue_state.queue_message WHERE state = 'READY'"))
+
+
 def check(name, kind=None):
 	"""The counters of what was measured have to be right."""
 	kind = kind or name

@@ -1,4 +1,4 @@
 -- 100 messages are claimed, and acknowledged in the next transaction.
-SELECT array_agg(id) AS ids, array_agg(receipt_handle) AS handles
+SELECT coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(receipt_handle), '{}') AS handles
 FROM queue_state.dequeue('bench', 100) \gset
 SELECT queue_state.acknowledge_batch(:ids, :handles);

@@ -49,15 +49,18 @@ def consumer_counts(bench, conditions):
 
 
 def consume(bench, scripts, consumers, messages, options, seconds=1):
-	"""Every run begins with a vacuumed table and enough to claim."""
-	wanted = {variant: 500 * messages if messages > 1 else 15000 for variant in scripts}
+	"""Every run begins with a vacuumed table and must not come to its end."""
+	wanted = {variant: 1000 * messages if messages > 1 else 15000 for variant in scripts}
 	for variant in scripts:
 		databases.empty(variant)
 
 	def once(variant):
-		databases.top_up(variant, wanted[variant])
-		sample = load.run(bench, variant, scripts[variant], consumers, seconds, options)
-		wanted[variant] = max(wanted[variant], int(2.5 * sample.rate * seconds * messages))
-		return sample
+		while True:
+			databases.top_up(variant, wanted[variant])
+			sample = load.run(bench, variant, scripts[variant], consumers, seconds, options)
+			wanted[variant] = max(wanted[variant], int(2.5 * sample.rate * seconds * messages))
+			if databases.ready(variant) > 0:
+				return sample
+			wanted[variant] *= 2
 
 	return compare.interleave(scripts, bench.rounds, once)

@@ -13,7 +13,7 @@ SELECT (queue_state.create_queue('own')).queue_id AS q \gset
 BEGIN;
 DECLARE before_enqueue CURSOR FOR SELECT * FROM queue_state.verify();
 DECLARE state_before_enqueue CURSOR FOR
-	SELECT priority, ready FROM queue_state.snapshot() WHERE queue_name = 'own';
+	SELECT priority, ready IN (0, 50) AS before_or_after FROM queue_state.snapshot() WHERE queue_name = 'own';
 SELECT count(queue_state.enqueue('own', to_jsonb(n))) FROM generate_series(1, 50) n;
 FETCH ALL FROM before_enqueue;
 FETCH ALL FROM state_before_enqueue;

@@ -79,9 +79,10 @@ SELECT queue_state.rebuild('drift.2');
 :state
 DELETE FROM queue_state.queue_message WHERE id = drift_id(3);
 :state
--- Two states of one shard, and several priorities.
+-- Two states of one shard, and several priorities; MEDIUM has a message with an
+-- id, and so a shard, of its own choice.
 UPDATE queue_state.queue_priority_state_shard SET ready_count = ready_count + 1, delayed_count = delayed_count + 2, dead_letter_count = 3
-	WHERE queue_id = :q2 AND shard = 4;
+	WHERE queue_id = :q2 AND priority <> 'MEDIUM' AND shard = 4;
 :state
 SELECT queue_state.rebuild();
 :state

@@ -205,9 +205,12 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	old	queue_state.queue := queue_state.lock_queue(update_queue.name);
-	new	queue_state.queue := old;
+	old	queue_state.queue;
+	new	queue_state.queue;
 BEGIN
+	PERFORM queue_state.check_given('name', update_queue.name IS NOT NULL);
+	old := queue_state.lock_queue(update_queue.name);
+	new := old;
 	new.visibility_timeout := COALESCE(update_queue.visibility_timeout, old.visibility_timeout);
 	new.max_delivery_attempts := COALESCE(update_queue.max_delivery_attempts, old.max_delivery_attempts);
 	new.default_ttl := COALESCE(update_queue.default_ttl, old.default_ttl);
@@ -243,8 +246,10 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	changing	queue_state.queue := queue_state.lock_queue(set_paused.name);
+	changing	queue_state.queue;
 BEGIN
+	PERFORM queue_state.check_given('name', set_paused.name IS NOT NULL);
+	changing := queue_state.lock_queue(set_paused.name);
 	IF changing.paused = set_paused.paused THEN
 		RETURN false;
 	END IF;
@@ -296,9 +301,11 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	purged_queue	integer := queue_state.queue_id_of(purge_queue.name);
+	purged_queue	integer;
 	purged			bigint;
 BEGIN
+	PERFORM queue_state.check_given('name', purge_queue.name IS NOT NULL);
+	purged_queue := queue_state.queue_id_of(purge_queue.name);
 	DELETE FROM queue_state.queue_message d
 		WHERE d.id = ANY (ARRAY(
 			SELECT m.id FROM queue_state.queue_message m

@@ -177,7 +177,7 @@ qs_enqueue(PG_FUNCTION_ARGS)
 					 errmsg("deduplication key is out of range"),
 					 errdetail("It has %d bytes; the bounds are 1 and %d.",
 							   length, MAX_DEDUPLICATION_KEY_LENGTH),
-					 errhint("A digest makes a short key of a long one.")));
+					 errhint("Pass NULL for no key; a digest makes a short key of a long one.")));
 		inserted = insert_unique(values, nulls, id);
 	}
 	SPI_finish();

@@ -93,7 +93,7 @@ qs_null_argument(const char *name)
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 			 errmsg("%s must not be null", name),
 			 errdetail("The argument \"%s\" is null.", name),
-			 errhint("Leave out an argument that has a default to use it.")));
+			 errhint("Pass a value, or leave the argument out if it has a default.")));
 }
 
 void

@@ -30,6 +30,8 @@
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "tcop/cmdtag.h"
+#include "tcop/pquery.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -146,24 +148,32 @@ inserting_transaction(Relation queue)
 	return inserter;
 }
 
+static bool
+is_copying(void)
+{
+	return ActivePortal != NULL && ActivePortal->commandTag == CMDTAG_COPY;
+}
+
 /*
  * Decides about a queue that was not found at first sight.
  *
  * A parallel restore loads messages and queues at the same time, in any
  * order: pg_restore takes no notice of foreign keys between the tables of an
- * extension.  So messages are taken on trust while the table of queues is as
- * CREATE EXTENSION made it, without a page; and when queues are just being
- * loaded, the answer is theirs to wait for.  Once it had a row, the table
- * keeps its pages (vacuum_truncate is off).
+ * extension.  So what COPY brings is taken on trust while the table of queues
+ * is as CREATE EXTENSION made it, without a page; and when queues are just
+ * being loaded, the answer is theirs to wait for.  Once it had a row, the
+ * table keeps its pages (vacuum_truncate is off).
  */
 static bool
 queue_exists_or_is_coming(Relation queue, Relation pkey, int32 queue_id)
 {
+	bool copying = is_copying();
+
 	while (true)
 	{
 		/* In this order: what comes in between is then seen by the last. */
-		bool untouched = RelationGetNumberOfBlocks(queue) == 0;
-		TransactionId inserter = inserting_transaction(queue);
+		bool untouched = copying && RelationGetNumberOfBlocks(queue) == 0;
+		TransactionId inserter = copying ? inserting_transaction(queue) : InvalidTransactionId;
 		Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 		bool exists = queue_exists(queue, pkey, queue_id, snapshot);
 

@@ -88,3 +88,12 @@ SELECT * FROM queue_state.verify();
 DROP FUNCTION recreate_use();
 SELECT queue_state.drop_queue('recreated', true);
 SELECT * FROM queue_state.verify();
+
+-- Before there was any queue, a message needs one all the same.
+SET client_min_messages = warning;
+DROP EXTENSION queue_state;
+CREATE EXTENSION queue_state;
+RESET client_min_messages;
+INSERT INTO queue_state.queue_message (queue_id) VALUES (77);
+\echo :LAST_ERROR_SQLSTATE
+SELECT * FROM queue_state.verify();

@@ -11,8 +11,11 @@ from harness.databases import UNCOUNTED
 SECTION = 'foreign_key'
 WITH, WITHOUT = 'foreign_key', 'no_foreign_key'
 TITLE = {WITH: 'with foreign key check', WITHOUT: 'without'}
-# what, script
-KINDS = (('single enqueue', 'enqueue'), ('100-row enqueue', 'enqueue_batch'))
+# what, script, clients
+KINDS = (
+	('single enqueue', 'enqueue', (16, 64)),
+	('100-row enqueue', 'enqueue_batch', (16,)),
+)
 
 
 def run(bench, report):
@@ -25,8 +28,8 @@ def run(bench, report):
 	server.query(WITH, 'ALTER TABLE queue_state.queue_message ENABLE TRIGGER "%s"' % trigger)
 	for conditions, options in bench.sets()[:1]:
 		rows = []
-		for what, script in KINDS:
-			for clients in bench.choose((16, 64), (16,)):
+		for what, script, full in KINDS:
+			for clients in bench.choose(full, (16,)):
 				for variant in (WITHOUT, WITH):
 					databases.empty(variant)
 				before = multixacts()

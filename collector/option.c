@@ -89,7 +89,7 @@ const struct option_row option_rows[] = {
 	{ "web.listen-address", OPTION_LIST, FIELD(web_listen_address), "127.0.0.1:24247", 0, 0, NULL,
 	  "address and port to serve; repeatable, separated by commas in the environment; port 0 takes a free one" },
 	{ "web.config.file", OPTION_TEXT, FIELD(web_config_file), NULL, 0, 0, NULL,
-	  "web configuration in the format of Prometheus exporters" },
+	  "web configuration in the format of Prometheus exporters; TLS and basic authentication are not implemented and refused (78)" },
 	{ "web.enable-openmetrics", OPTION_BOOL, FIELD(web_enable_openmetrics), "false", 0, 0, NULL,
 	  "serve OpenMetrics 1.0 to clients that ask for it" },
 	{ "web.max-connections", OPTION_COUNT, FIELD(web_max_connections), "64",

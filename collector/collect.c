@@ -37,17 +37,8 @@ random_number(void)
 static void
 log_loss(LossReason reason, const char *text)
 {
-	static const char *const names[LOSS_COUNT] = {
-		[LOSS_CONNECTION] = "connection",
-		[LOSS_REFRESH] = "refresh",
-		[LOSS_LOCK] = "lock",
-		[LOSS_RECOVERY] = "recovery",
-		[LOSS_FENCE] = "fence",
-		[LOSS_SHUTDOWN] = "shutdown"
-	};
-
 	log_line(reason == LOSS_SHUTDOWN ? LOG_LEVEL_INFO : LOG_LEVEL_WARN,
-			 "no longer the leader", "reason", names[reason], "detail", text,
+			 "no longer the leader", "reason", status_loss_name(reason), "detail", text,
 			 (char *) 0);
 }
 

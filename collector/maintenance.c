@@ -46,13 +46,6 @@ struct maintenance
 	struct log_complaint drifting;
 };
 
-static const char *const task_functions[MAINTENANCE_COUNT] = {
-	[MAINTENANCE_EXPIRE] = "expire_messages",
-	[MAINTENANCE_DEAD_LETTER] = "dead_letter_exhausted",
-	[MAINTENANCE_PURGE] = "purge_dead_letters",
-	[MAINTENANCE_FORGET] = "forget_processed"
-};
-
 int64_t
 maintenance_drift(void)
 {
@@ -114,7 +107,7 @@ read_permission(const struct database_row *row, void *context)
 		maintenance->may_verify = true;
 	for (int task = 0; task < MAINTENANCE_COUNT; task++)
 	{
-		if (strcmp(name, task_functions[task]) == 0)
+		if (strcmp(name, status_task_name(task)) == 0)
 			maintenance->permitted[task] = true;
 	}
 	return true;
@@ -149,7 +142,7 @@ report_permissions(struct maintenance *maintenance)
 		if (maintenance->permitted[task])
 			continue;
 		snprintf(missing + strlen(missing), sizeof(missing) - strlen(missing),
-				 "%s %s()", any ? "," : "", task_functions[task]);
+				 "%s %s()", any ? "," : "", status_task_name(task));
 		any = true;
 	}
 	if (any)
@@ -181,7 +174,7 @@ run_batch(struct maintenance *maintenance, MaintenanceTask task)
 		char detail[600];
 
 		status_maintenance_failed(task);
-		snprintf(detail, sizeof(detail), "%s(): %s", task_functions[task],
+		snprintf(detail, sizeof(detail), "%s(): %s", status_task_name(task),
 				 database_last_error(maintenance->database)->text);
 		log_complaint(failing, LOG_LEVEL_WARN, "maintenance failed", detail,
 					  database_last_error(maintenance->database)->hint);

@@ -10,32 +10,6 @@
 #include "log.h"
 #include "status.h"
 
-static const char *const loss_names[LOSS_COUNT] = {
-	[LOSS_CONNECTION] = "connection",
-	[LOSS_REFRESH] = "refresh",
-	[LOSS_LOCK] = "lock",
-	[LOSS_RECOVERY] = "recovery",
-	[LOSS_FENCE] = "fence",
-	[LOSS_SHUTDOWN] = "shutdown"
-};
-
-static const char *const failure_names[FAILURE_COUNT] = {
-	[FAILURE_CONNECTION] = "connection",
-	[FAILURE_TIMEOUT] = "timeout",
-	[FAILURE_PERMISSION] = "permission",
-	[FAILURE_SCHEMA] = "schema",
-	[FAILURE_NEGATIVE_COUNT] = "negative_count",
-	[FAILURE_RESOURCE] = "resource",
-	[FAILURE_OTHER] = "other"
-};
-
-static const char *const task_names[MAINTENANCE_COUNT] = {
-	[MAINTENANCE_EXPIRE] = "expire_messages",
-	[MAINTENANCE_DEAD_LETTER] = "dead_letter_exhausted",
-	[MAINTENANCE_PURGE] = "purge_dead_letters",
-	[MAINTENANCE_FORGET] = "forget_processed"
-};
-
 static const char *const handler_names[HANDLER_COUNT] = {
 	[HANDLER_METRICS] = "metrics",
 	[HANDLER_LIVE] = "live",
@@ -200,14 +174,14 @@ render_collection(Writer *writer, bool leader)
 	open_family(writer, "queue_state_collector_lease_losses_total", FAMILY_COUNTER,
 				"Times this replica lost or gave up the lease, by reason.");
 	for (int r = 0; r < LOSS_COUNT; r++)
-		sample_labelled(writer, "reason", loss_names[r],
+		sample_labelled(writer, "reason", status_loss_name((LossReason) r),
 						status_lease_losses((LossReason) r));
 	counter(writer, "queue_state_collections_total", status_collections(),
 			"Collections that ended, in success or failure.");
 	open_family(writer, "queue_state_collection_failures_total", FAMILY_COUNTER,
 				"Failed collections, and failed attempts to become able to collect, by reason.");
 	for (int r = 0; r < FAILURE_COUNT; r++)
-		sample_labelled(writer, "reason", failure_names[r],
+		sample_labelled(writer, "reason", status_failure_name((FailureReason) r),
 						status_collection_failures((FailureReason) r));
 	render_durations(writer);
 }
@@ -253,17 +227,17 @@ render_maintenance(Writer *writer)
 	open_family(writer, "queue_state_maintenance_batches_total", FAMILY_COUNTER,
 				"Maintenance batches done by this replica, by task.");
 	for (int t = 0; t < MAINTENANCE_COUNT; t++)
-		sample_labelled(writer, "task", task_names[t],
+		sample_labelled(writer, "task", status_task_name((MaintenanceTask) t),
 						status_maintenance_batches((MaintenanceTask) t));
 	open_family(writer, "queue_state_maintenance_rows_total", FAMILY_COUNTER,
 				"Rows changed by this replica's maintenance, by task.");
 	for (int t = 0; t < MAINTENANCE_COUNT; t++)
-		sample_labelled(writer, "task", task_names[t],
+		sample_labelled(writer, "task", status_task_name((MaintenanceTask) t),
 						status_maintenance_rows((MaintenanceTask) t));
 	open_family(writer, "queue_state_maintenance_failures_total", FAMILY_COUNTER,
 				"Maintenance batches that failed on this replica, by task.");
 	for (int t = 0; t < MAINTENANCE_COUNT; t++)
-		sample_labelled(writer, "task", task_names[t],
+		sample_labelled(writer, "task", status_task_name((MaintenanceTask) t),
 						status_maintenance_failures((MaintenanceTask) t));
 }
 

@@ -151,6 +151,51 @@ status_http_connection_closed(ClosedReason reason, bool counted_open)
 	add(&http_closed[reason], 1);
 }
 
+const char *
+status_loss_name(LossReason reason)
+{
+	static const char *const names[LOSS_COUNT] = {
+		[LOSS_CONNECTION] = "connection",
+		[LOSS_REFRESH] = "refresh",
+		[LOSS_LOCK] = "lock",
+		[LOSS_RECOVERY] = "recovery",
+		[LOSS_FENCE] = "fence",
+		[LOSS_SHUTDOWN] = "shutdown"
+	};
+
+	return names[reason];
+}
+
+const char *
+status_failure_name(FailureReason reason)
+{
+	static const char *const names[FAILURE_COUNT] = {
+		[FAILURE_CONNECTION] = "connection",
+		[FAILURE_TIMEOUT] = "timeout",
+		[FAILURE_PERMISSION] = "permission",
+		[FAILURE_SCHEMA] = "schema",
+		[FAILURE_NEGATIVE_COUNT] = "negative_count",
+		[FAILURE_RESOURCE] = "resource",
+		[FAILURE_OTHER] = "other"
+	};
+
+	return names[reason];
+}
+
+/* As the function is called that the task calls. */
+const char *
+status_task_name(MaintenanceTask task)
+{
+	static const char *const names[MAINTENANCE_COUNT] = {
+		[MAINTENANCE_EXPIRE] = "expire_messages",
+		[MAINTENANCE_DEAD_LETTER] = "dead_letter_exhausted",
+		[MAINTENANCE_PURGE] = "purge_dead_letters",
+		[MAINTENANCE_FORGET] = "forget_processed"
+	};
+
+	return names[task];
+}
+
 bool
 status_leads(void)
 {

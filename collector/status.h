@@ -148,6 +148,12 @@ extern void status_http_connection_opened(void);
 /* counted_open: whether status_http_connection_opened() was called for it. */
 extern void status_http_connection_closed(ClosedReason reason, bool counted_open);
 
+/* --- names: label values, and what the log calls them --- */
+
+extern const char *status_loss_name(LossReason reason);
+extern const char *status_failure_name(FailureReason reason);
+extern const char *status_task_name(MaintenanceTask task);
+
 /* --- reading, for metrics, the status page and readiness --- */
 
 extern bool status_leads(void);

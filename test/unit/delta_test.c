@@ -23,7 +23,7 @@
 
 typedef struct Model
 {
-	int64_t		value[MODEL_CELLS][COUNTER_COUNT];
+	int64_t value[MODEL_CELLS][COUNTER_COUNT];
 } Model;
 
 /* Which counter table, as a rule. */
@@ -39,7 +39,7 @@ add(DeltaStack *stack, int nest_level, ShardKey k, Counter counter, int64_t amou
 static ShardKey
 key(int32_t queue_id, int16_t priority, int16_t shard)
 {
-	ShardKey	result = {queue_id, priority, shard};
+	ShardKey result = { queue_id, priority, shard };
 
 	return result;
 }
@@ -47,9 +47,9 @@ key(int32_t queue_id, int16_t priority, int16_t shard)
 static int64_t
 change_of(const DeltaStack *stack, ShardKey wanted, Counter counter)
 {
-	Delta	   *deltas;
-	int			count = qs_delta_sum(stack, &deltas);
-	int64_t		change = 0;
+	Delta *deltas;
+	int count = qs_delta_sum(stack, &deltas);
+	int64_t change = 0;
 
 	for (int i = 0; i < count; i++)
 	{
@@ -64,8 +64,8 @@ change_of(const DeltaStack *stack, ShardKey wanted, Counter counter)
 static int
 sum_length(const DeltaStack *stack)
 {
-	Delta	   *deltas;
-	int			count = qs_delta_sum(stack, &deltas);
+	Delta *deltas;
+	int count = qs_delta_sum(stack, &deltas);
 
 	if (deltas != NULL)
 		pfree(deltas);
@@ -75,8 +75,8 @@ sum_length(const DeltaStack *stack)
 static void
 test_empty(void)
 {
-	DeltaStack	stack = {NULL};
-	Delta	   *deltas = (Delta *) &stack;
+	DeltaStack stack = { NULL };
+	Delta *deltas = (Delta *) &stack;
 
 	ok(qs_delta_sum(&stack, &deltas) == 0 && deltas == NULL, "nothing counted sums up to nothing");
 	ok(!qs_delta_has_level(&stack, 1), "an empty stack has no level");
@@ -89,8 +89,8 @@ test_empty(void)
 static void
 test_cancelling(void)
 {
-	DeltaStack	stack = {NULL};
-	Delta	   *deltas = (Delta *) &stack;
+	DeltaStack stack = { NULL };
+	Delta *deltas = (Delta *) &stack;
 
 	add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_READY, -1);
 	add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_READY, 1);
@@ -101,7 +101,7 @@ test_cancelling(void)
 	add(&stack, 1, key(1, PRIORITY_LOW, 0), COUNTER_IN_FLIGHT, 1);
 	ok(sum_length(&stack) == 1, "one shard with two counters is one delta");
 	ok(change_of(&stack, key(1, PRIORITY_LOW, 0), COUNTER_READY) == -1 &&
-	   change_of(&stack, key(1, PRIORITY_LOW, 0), COUNTER_IN_FLIGHT) == 1,
+		   change_of(&stack, key(1, PRIORITY_LOW, 0), COUNTER_IN_FLIGHT) == 1,
 	   "counters of a shard do not mix");
 
 	/* Cancelling out across levels counts too. */
@@ -116,8 +116,8 @@ test_cancelling(void)
 static void
 test_levels(void)
 {
-	DeltaStack	stack = {NULL};
-	ShardKey	k = key(7, PRIORITY_HIGH, 31);
+	DeltaStack stack = { NULL };
+	ShardKey k = key(7, PRIORITY_HIGH, 31);
 
 	add(&stack, 1, k, COUNTER_READY, 1);
 	add(&stack, 2, k, COUNTER_READY, 10);
@@ -158,8 +158,8 @@ test_levels(void)
 static void
 test_tables(void)
 {
-	DeltaStack	stack = {NULL};
-	ShardKey	k = key(1, PRIORITY_LOW, 0);
+	DeltaStack stack = { NULL };
+	ShardKey k = key(1, PRIORITY_LOW, 0);
 
 	ok(qs_delta_table(&stack) == 0, "an empty stack is meant for no table");
 	add(&stack, 1, k, COUNTER_READY, 1);
@@ -189,10 +189,10 @@ test_tables(void)
 static void
 test_forgetting(void)
 {
-	DeltaStack	stack = {NULL};
-	ShardKey	gone = key(1, PRIORITY_LOW, 0);
-	ShardKey	also_gone = key(1, PRIORITY_HIGH, 7);
-	ShardKey	other = key(2, PRIORITY_LOW, 0);
+	DeltaStack stack = { NULL };
+	ShardKey gone = key(1, PRIORITY_LOW, 0);
+	ShardKey also_gone = key(1, PRIORITY_HIGH, 7);
+	ShardKey other = key(2, PRIORITY_LOW, 0);
 
 	add(&stack, 1, gone, COUNTER_READY, 5);
 	add(&stack, 1, also_gone, COUNTER_ENQUEUED, 6);
@@ -216,15 +216,15 @@ test_forgetting(void)
 static void
 test_order(void)
 {
-	DeltaStack	stack = {NULL};
-	Delta	   *deltas;
-	int			count;
-	bool		sorted = true;
+	DeltaStack stack = { NULL };
+	Delta *deltas;
+	int count;
+	bool sorted = true;
 
 	for (int i = 999; i >= 0; i--)
 		add(&stack, 1 + (999 - i) / 250,
-				key(i % 7 - 3, (int16_t) (i % PRIORITY_COUNT), (int16_t) (i % 32)),
-					 COUNTER_ENQUEUED, 1);
+			key(i % 7 - 3, (int16_t) (i % PRIORITY_COUNT), (int16_t) (i % 32)),
+			COUNTER_ENQUEUED, 1);
 	count = qs_delta_sum(&stack, &deltas);
 	for (int i = 1; i < count; i++)
 	{
@@ -237,12 +237,12 @@ test_order(void)
 	qs_delta_reset(&stack);
 
 	{
-		ShardKey	smallest = key(INT32_MIN, 0, 0);
-		ShardKey	largest = key(INT32_MAX, 0, 0);
+		ShardKey smallest = key(INT32_MIN, 0, 0);
+		ShardKey largest = key(INT32_MAX, 0, 0);
 
 		ok(qs_shard_key_compare(&smallest, &largest) < 0 &&
-		   qs_shard_key_compare(&largest, &smallest) > 0 &&
-		   qs_shard_key_compare(&largest, &largest) == 0,
+			   qs_shard_key_compare(&largest, &smallest) > 0 &&
+			   qs_shard_key_compare(&largest, &largest) == 0,
 		   "keys at the limits compare without overflow");
 	}
 }
@@ -259,10 +259,10 @@ test_many(void)
 	{
 		QUEUES = 10000
 	};
-	DeltaStack	stack = {NULL};
-	int64_t		total = 0;
-	Delta	   *deltas;
-	int			count;
+	DeltaStack stack = { NULL };
+	int64_t total = 0;
+	Delta *deltas;
+	int count;
 
 	add(&stack, 1, key(1, 0, 0), COUNTER_READY, 1);
 	for (int queue = 1; queue <= QUEUES; queue++)
@@ -290,16 +290,16 @@ model_key(int cell)
 static bool
 equals_model(const DeltaStack *stack, const Model *model)
 {
-	Model		sum;
-	Delta	   *deltas;
-	int			count = qs_delta_sum(stack, &deltas);
+	Model sum;
+	Delta *deltas;
+	int count = qs_delta_sum(stack, &deltas);
 
 	memset(&sum, 0, sizeof(sum));
 	for (int i = 0; i < count; i++)
 	{
 		for (int cell = 0; cell < MODEL_CELLS; cell++)
 		{
-			ShardKey	k = model_key(cell);
+			ShardKey k = model_key(cell);
 
 			if (qs_shard_key_compare(&deltas[i].key, &k) == 0)
 				memcpy(sum.value[cell], deltas[i].change.value, sizeof(sum.value[cell]));
@@ -313,10 +313,10 @@ equals_model(const DeltaStack *stack, const Model *model)
 static void
 test_random(unsigned seed)
 {
-	DeltaStack	stack = {NULL};
+	DeltaStack stack = { NULL };
 	static Model model[MODEL_DEPTH + 1];
-	int			depth = 1;
-	bool		equal = true;
+	int depth = 1;
+	bool equal = true;
 
 	srandom(seed);
 	memset(model, 0, sizeof(model));
@@ -324,14 +324,14 @@ test_random(unsigned seed)
 	{
 		switch (random() % 8)
 		{
-			case 0:				/* SAVEPOINT */
+			case 0: /* SAVEPOINT */
 				if (depth < MODEL_DEPTH)
 				{
 					model[depth + 1] = model[depth];
 					depth++;
 				}
 				break;
-			case 1:				/* RELEASE */
+			case 1: /* RELEASE */
 				if (depth > 1)
 				{
 					qs_delta_release(&stack, depth);
@@ -339,7 +339,7 @@ test_random(unsigned seed)
 					depth--;
 				}
 				break;
-			case 2:				/* ROLLBACK TO */
+			case 2: /* ROLLBACK TO */
 				if (depth > 1)
 				{
 					qs_delta_rollback(&stack, depth);
@@ -347,14 +347,14 @@ test_random(unsigned seed)
 				}
 				break;
 			default:
-				{
-					int			cell = (int) (random() % MODEL_CELLS);
-					Counter		counter = (Counter) (random() % COUNTER_COUNT);
-					int64_t		amount = random() % 5 - 2;
+			{
+				int cell = (int) (random() % MODEL_CELLS);
+				Counter counter = (Counter) (random() % COUNTER_COUNT);
+				int64_t amount = random() % 5 - 2;
 
-					add(&stack, depth, model_key(cell), counter, amount);
-					model[depth].value[cell][counter] += amount;
-				}
+				add(&stack, depth, model_key(cell), counter, amount);
+				model[depth].value[cell][counter] += amount;
+			}
 		}
 		equal = equals_model(&stack, &model[depth]);
 	}

@@ -13,17 +13,17 @@
 int
 main(void)
 {
-	uint8_t		uuid[QS_UUID_LENGTH];
-	int			messages[QS_SHARD_COUNT] = {0};
-	bool		same = true;
-	bool		even = true;
-	bool		in_range = true;
+	uint8_t uuid[QS_UUID_LENGTH];
+	int messages[QS_SHARD_COUNT] = { 0 };
+	bool same = true;
+	bool even = true;
+	bool in_range = true;
 
 	ok(QS_SHARD_COUNT == 32, "the number of shards is part of the stored layout");
 
 	for (int last = 0; last < 256; last++)
 	{
-		int			shard;
+		int shard;
 
 		memset(uuid, 0, sizeof(uuid));
 		uuid[QS_UUID_LENGTH - 1] = (uint8_t) last;

@@ -64,7 +64,8 @@ def run(bench, report):
 				  'seconds to build and vacuum'), rows)
 	plots.draw(report.directory, 'reading.svg', 'Reading the state of a queue',
 			   [('', 'messages in the queue', 'milliseconds',
-				 ['set logscale xy', 'set format x "10^{%L}"', 'set format y "10^{%L}"'],
+				 ['set logscale xy', 'set xrange [%g:%g]' % (smallest * 0.9, largest * 1.2),
+				  'set format x "10^{%L}"', 'set format y "10^{%L}"'],
 				 [('snapshot()', series[0]), ('COUNT/MIN aggregate', series[1])])])
 	report.plot('reading.svg', 'milliseconds to read the state against messages in the queue')
 	databases.check(DATABASE, COUNTED)

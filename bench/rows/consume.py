@@ -22,7 +22,7 @@ KINDS = (
 def run(bench, report):
 	for variant in (OURS, THEIRS):
 		databases.create(bench, variant)
-	for conditions, options in bench.sets() + [NO_FLUSH]:
+	for conditions, options in bench.choose(bench.sets(), []) + [NO_FLUSH]:
 		rows = []
 		for what, scripts, messages, target in KINDS:
 			for consumers in consumer_counts(bench, conditions):

@@ -23,7 +23,11 @@
 #include "identifier.h"
 #include "plan.h"
 #include "returned.h"
+#include "shard.h"
 #include "transaction.h"
+
+/* How many shards a batch keeps to. */
+#define BATCH_SHARDS 8
 
 PG_FUNCTION_INFO_V1(qs_enqueue_batch);
 
@@ -151,6 +155,29 @@ check_headers(ArrayType *headers, int count)
 			qs_check_headers(DatumGetJsonbP(element[i]));
 }
 
+/*
+ * Gives a batch ids of a few shards that lie side by side.  Counting changes
+ * each shard once per transaction, however many messages it has there: with
+ * ids of random shards a hundred messages would change all of them.  Not one
+ * shard alone, because messages enqueued together are consumed at the same
+ * time, by consumers that count in the shards of their messages.
+ *
+ * Takes log2(QS_SHARD_COUNT) of the 62 random bits.
+ */
+static void
+gather_in_shards(pg_uuid_t *ids, int count)
+{
+	int first = qs_shard_of_uuid(ids[0].data);
+
+	for (int i = 1; i < count; i++)
+	{
+		uint8 *byte = &ids[i].data[UUID_LEN - 1];
+		int shard = (first + i % BATCH_SHARDS) % QS_SHARD_COUNT;
+
+		*byte = *byte - *byte % QS_SHARD_COUNT + shard;
+	}
+}
+
 static Datum
 new_ids(int count)
 {
@@ -158,6 +185,7 @@ new_ids(int count)
 	Datum *elements = palloc(count * sizeof(Datum));
 
 	qs_new_ids(ids, count);
+	gather_in_shards(ids, count);
 	for (int i = 0; i < count; i++)
 		elements[i] = UUIDPGetDatum(&ids[i]);
 	return PointerGetDatum(construct_array(elements, count, UUIDOID, UUID_LEN,

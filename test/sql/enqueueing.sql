@@ -144,5 +144,14 @@ SELECT count(*), count(DISTINCT id) AS different, bool_and(id > before) AS incre
 			FROM (SELECT i, queue_state.uuidv7() AS id FROM generate_series(1, 1000) i) made) ordered;
 SELECT queue_state.message_shard('00000000-0000-0000-0000-0000000000ff');
 
+-- A batch keeps to a few shards, evenly.
+SELECT count(*) AS shards, min(messages) AS least, max(messages) AS most
+	FROM (SELECT count(*) AS messages
+			FROM queue_state.enqueue_batch('pallets', array_fill('1'::jsonb, ARRAY[100])) AS id
+			GROUP BY queue_state.message_shard(id)) by_shard;
+SELECT count(*) AS shards
+	FROM (SELECT FROM queue_state.enqueue_batch('pallets', array_fill('1'::jsonb, ARRAY[3])) AS id
+			GROUP BY queue_state.message_shard(id)) by_shard;
+
 SELECT * FROM queue_state.verify();
 SELECT name, queue_state.drop_queue(name, true) FROM unnest(ARRAY['letters', 'parcels', 'pallets']) name;

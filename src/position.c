@@ -18,12 +18,15 @@
 #define MAX_QUEUES 256
 
 /*
- * What one entry passed in vain is taken to cost, in microseconds.  Above the
- * measured cost, so that looks from the beginning take a small part of a
- * busy backend's time, and at most a third of one that polls in vain.
+ * What one entry passed in vain is taken to cost, in microseconds.  It costs
+ * about one where the row has to be looked at.  The factor for busy backends
+ * is for all of them together: with an old snapshot open, eight consumers that
+ * each spent a seventh of their time on looks from the beginning left two
+ * cores only half of theirs for messages.  A backend that polls in vain spends
+ * at most half.
  */
 #define FULL_LOOK_INTERVAL USECS_PER_SEC
-#define BUSY_COST 5
+#define BUSY_COST 25
 #define IDLE_COST 1
 
 typedef struct QueueTrails

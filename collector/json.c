@@ -41,15 +41,6 @@ json_string(Text *text, const char *value)
 	text_char(text, '"');
 	while (*s != '\0')
 	{
-		int skip;
-		int length = text_utf8(s, &skip);
-
-		if (length == 0)
-		{
-			text_string(text, "\xEF\xBF\xBD");
-			s += skip;
-			continue;
-		}
 		if (*s == '"' || *s == '\\')
 		{
 			text_char(text, '\\');
@@ -62,8 +53,11 @@ json_string(Text *text, const char *value)
 			text_bytes(text, escape, sizeof(escape));
 		}
 		else
-			text_bytes(text, (const char *) s, (size_t) length);
-		s += length;
+		{
+			s += text_character(text, s);
+			continue;
+		}
+		s++;
 	}
 	text_char(text, '"');
 }

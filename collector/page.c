@@ -18,15 +18,6 @@ append_html(Text *text, const char *value)
 
 	while (*s != '\0')
 	{
-		int skip;
-		int length = text_utf8(s, &skip);
-
-		if (length == 0)
-		{
-			text_string(text, "\xEF\xBF\xBD");
-			s += skip;
-			continue;
-		}
 		switch (*s)
 		{
 			case '<':
@@ -42,9 +33,10 @@ append_html(Text *text, const char *value)
 				text_string(text, "&quot;");
 				break;
 			default:
-				text_bytes(text, (const char *) s, (size_t) length);
+				s += text_character(text, s);
+				continue;
 		}
-		s += length;
+		s++;
 	}
 }
 

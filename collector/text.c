@@ -223,6 +223,21 @@ text_utf8(const unsigned char *s, int *skip)
 	return length;
 }
 
+int
+text_character(Text *text, const unsigned char *s)
+{
+	int skip;
+	int length = text_utf8(s, &skip);
+
+	if (length == 0)
+	{
+		text_string(text, REPLACEMENT);
+		return skip;
+	}
+	text_bytes(text, (const char *) s, (size_t) length);
+	return length;
+}
+
 void
 text_label_value(Text *text, const char *value)
 {
@@ -231,8 +246,6 @@ text_label_value(Text *text, const char *value)
 	while (*s != '\0')
 	{
 		const unsigned char *plain = s;
-		int skip;
-		int length;
 
 		while (*s >= 0x20 && *s < 0x80 && *s != '\\' && *s != '"')
 			s++;
@@ -247,12 +260,7 @@ text_label_value(Text *text, const char *value)
 			text_string(text, "\\n");
 		else
 		{
-			length = text_utf8(s, &skip);
-			if (length > 0)
-				text_bytes(text, (const char *) s, (size_t) length);
-			else
-				text_string(text, REPLACEMENT);
-			s += length > 0 ? length : skip;
+			s += text_character(text, s);
 			continue;
 		}
 		s++;

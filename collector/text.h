@@ -68,6 +68,12 @@ extern void text_label_value(Text *text, const char *value);
  */
 extern int text_utf8(const unsigned char *s, int *skip);
 
+/*
+ * Appends the character at s, or U+FFFD if there is none, and returns how many
+ * bytes of s that were.
+ */
+extern int text_character(Text *text, const unsigned char *s);
+
 /* Types of a metric family. */
 typedef enum FamilyType
 {

@@ -68,8 +68,8 @@ typedef struct ClaimState
 	int wanted;
 	int allocated;
 	Catalog catalog;
-	Snapshot snapshot; /* decides what is visible */
-	bool filter;	   /* scans see more than the snapshot does */
+	Snapshot snapshot;		  /* decides what is visible */
+	SnapshotData uncommitted; /* what the scans see */
 	TupleTableSlot *slot;
 	TupleTableSlot *locked_slot;
 	OrderScan order_scan[ORDER_COUNT];
@@ -80,18 +80,20 @@ typedef struct ClaimState
 typedef enum Verdict
 {
 	VERDICT_TAKEN,	  /* a candidate, or to become a dead letter */
-	VERDICT_UNUSABLE, /* now, or for ever */
+	VERDICT_FINISHED, /* dead to every snapshot to come, or expired */
+	VERDICT_HELD,	  /* by another session, or not visible yet */
 	VERDICT_LEFT,	  /* exhausted, and this call has enough of them */
 	VERDICT_STOP	  /* usable, and this call has enough of them */
 } Verdict;
 
-static void open_order(ClaimState *state, Order order, Oid index,
-					   Snapshot snapshot);
+static void open_order(ClaimState *state, Order order, Oid index);
 static void look(ClaimState *state, Priority priority, Order order);
 static void look_again(ClaimState *state, Priority priority, Order order);
 static int64 look_between(ClaimState *state, Priority priority, Order order,
 						  const Position *from, const Position *until,
-						  Position *last);
+						  Marks *marks);
+static Verdict look_at_row(ClaimState *state, Priority priority, Order order,
+						   const Position *position);
 static Verdict consider(ClaimState *state, Priority priority, Order order,
 						const Position *position);
 static bool lock_row(ClaimState *state, ItemPointer tid);
@@ -102,7 +104,6 @@ qs_claim(Relation message, const QueueDetails *queue, TimestampTz now,
 		 int wanted, Claim *claim)
 {
 	ClaimState state = { 0 };
-	Snapshot scan_snapshot;
 	int found;
 
 	claim->count = 0;
@@ -119,24 +120,25 @@ qs_claim(Relation message, const QueueDetails *queue, TimestampTz now,
 
 	/*
 	 * READ COMMITTED looks at what is committed now.  The stricter levels see
-	 * what the executor's UPDATE will see.  In SERIALIZABLE an MVCC scan
-	 * would also leave predicate locks on index pages that every enqueue()
-	 * writes to, and skipping what is locked is no serializable read anyway;
-	 * so the scan itself is non-MVCC there, and its rows are filtered.
+	 * what the executor's UPDATE will see.
+	 *
+	 * The scans see more: what others have not committed yet.  So they tell
+	 * rows that are finished from rows that may come (back).  And in
+	 * SERIALIZABLE an MVCC scan would leave predicate locks on index pages
+	 * that every enqueue() writes to, though skipping what is locked is no
+	 * serializable read anyway.
 	 */
 	CommandCounterIncrement();
 	PushActiveSnapshot(IsolationUsesXactSnapshot() ?
 						   GetTransactionSnapshot() :
 						   GetLatestSnapshot());
 	state.snapshot = GetActiveSnapshot();
-	state.filter = IsolationIsSerializable();
-	scan_snapshot = state.filter ? SnapshotSelf : state.snapshot;
+	InitDirtySnapshot(state.uncommitted);
 
 	state.slot = table_slot_create(message, NULL);
 	state.locked_slot = table_slot_create(message, NULL);
-	open_order(&state, ORDER_ELAPSED, state.catalog.waiting_index,
-			   scan_snapshot);
-	open_order(&state, ORDER_READY, state.catalog.ready_index, scan_snapshot);
+	open_order(&state, ORDER_ELAPSED, state.catalog.waiting_index);
+	open_order(&state, ORDER_READY, state.catalog.ready_index);
 
 	for (int p = PRIORITY_HIGH; p >= PRIORITY_LOW; p--)
 		for (int o = 0; o < ORDER_COUNT; o++)
@@ -162,13 +164,13 @@ qs_claim(Relation message, const QueueDetails *queue, TimestampTz now,
 }
 
 static void
-open_order(ClaimState *state, Order order, Oid index, Snapshot snapshot)
+open_order(ClaimState *state, Order order, Oid index)
 {
 	OrderScan *order_scan = &state->order_scan[order];
 
 	order_scan->index = index_open(index, AccessShareLock);
 	order_scan->scan = qs_index_beginscan(state->message, order_scan->index,
-										  snapshot, order == ORDER_READY ? KEY_COUNT - 1 : KEY_COUNT);
+										  &state->uncommitted, order == ORDER_READY ? KEY_COUNT - 1 : KEY_COUNT);
 	/* positions and expiry are read from the index entries */
 	order_scan->scan->xs_want_itup = true;
 }
@@ -192,27 +194,57 @@ satisfied(const ClaimState *state, Order order)
 			state->claim->exhausted_count >= CLAIM_MAX_EXHAUSTED);
 }
 
-/* Looks from the remembered start, or from the beginning if that is due. */
+static const Position *
+place_of(const Trail *trail, LookBack back)
+{
+	return back == FROM_BEGINNING ? &qs_beginning : &trail->marks.watermark;
+}
+
+/*
+ * Looks from `from` on, and until `until` unless that is NULL, and moves the
+ * watermark if the look was one over all that stands behind it.  The answer is
+ * how many entries were met in vain.
+ */
+static int64
+look_from(ClaimState *state, Priority priority, Order order,
+		  const Position *from, const Position *until)
+{
+	Trail *trail = trail_of(state, priority, order);
+	Marks marks = { .watermark = *from, .start = *from };
+	int64 vain;
+
+	vain = look_between(state, priority, order, from, until, &marks);
+	if (qs_position_compare(from, &trail->marks.watermark) > 0)
+		marks.watermark = trail->marks.watermark;
+	if (until != NULL)
+		marks.start = trail->marks.start;
+	if (qs_position_compare(&marks.watermark, &trail->marks.watermark) != 0 ||
+		qs_position_compare(&marks.start, &trail->marks.start) != 0)
+		qs_trail_move(trail, &marks);
+	return vain;
+}
+
+/* Looks from the remembered start, or from further back if that is due. */
 static void
 look(ClaimState *state, Priority priority, Order order)
 {
 	Trail *trail = trail_of(state, priority, order);
 	Position *from = &state->looked_from[priority][order];
-	Position last;
-	bool full;
 	int64 vain;
 
 	if (satisfied(state, order))
 		return;
 
-	full = qs_full_look_due(trail, state->now);
-	*from = full ? qs_beginning : trail->start;
-	last = *from;
-	vain = look_between(state, priority, order, from, NULL, &last);
-	if (full)
-		qs_full_look_done(trail, state->now, vain);
-	if (qs_position_compare(&last, &trail->start) != 0)
-		qs_trail_move(trail, &last);
+	for (int back = FROM_BEGINNING; back >= FROM_WATERMARK; back--)
+		if (qs_look_back_due(trail, back, state->now))
+		{
+			*from = *place_of(trail, back);
+			vain = look_from(state, priority, order, from, NULL);
+			qs_look_back_done(trail, back, state->now, vain);
+			return;
+		}
+	*from = trail->marks.start;
+	look_from(state, priority, order, from, NULL);
 }
 
 /* There was too little: looks at what is in front of the first look. */
@@ -220,17 +252,22 @@ static void
 look_again(ClaimState *state, Priority priority, Order order)
 {
 	Trail *trail = trail_of(state, priority, order);
-	Position *until = &state->looked_from[priority][order];
-	Position last;
-	int64 vain;
+	Position until = state->looked_from[priority][order];
 
-	if (state->claim->count >= state->wanted ||
-		qs_position_compare(until, &qs_beginning) == 0 ||
-		!qs_full_look_allowed(trail, state->now))
-		return;
+	for (int back = FROM_WATERMARK; back <= FROM_BEGINNING; back++)
+	{
+		Position from = *place_of(trail, back);
+		int64 vain;
 
-	vain = look_between(state, priority, order, &qs_beginning, until, &last);
-	qs_full_look_done(trail, state->now, vain);
+		if (state->claim->count >= state->wanted)
+			return;
+		if (qs_position_compare(&from, &until) >= 0 ||
+			!qs_look_back_allowed(trail, back, state->now))
+			continue;
+		vain = look_from(state, priority, order, &from, &until);
+		qs_look_back_done(trail, back, state->now, vain);
+		until = from;
+	}
 }
 
 /*
@@ -312,27 +349,28 @@ read_entry(const ClaimState *state, Order order, IndexScanDesc scan,
 }
 
 /*
- * Looks at [from, until) of one order, or at all from `from` on.  *last
- * becomes the position up to which everything was dealt with.  The answer is
- * how many entries were passed in vain.
+ * Looks at [from, until) of one order, or at all from `from` on if `until` is
+ * NULL.  The watermark becomes the position up to which all was finished, the
+ * start that up to which all was dealt with.  The answer is how many entries
+ * were met in vain.
  */
 static int64
 look_between(ClaimState *state, Priority priority, Order order,
-			 const Position *from, const Position *until, Position *last)
+			 const Position *from, const Position *until, Marks *marks)
 {
 	IndexScanDesc scan = state->order_scan[order].scan;
+	TimestampTz limit = qs_watermark_limit(state->now);
+	bool finished = true; /* all so far */
 	ScanKeyData row_key[2];
-	ItemPointer tid;
 	int64 vain = 0;
 	Position left;
 	int64 since_left = 0;
 
 	start_scan(state, priority, order, from, row_key);
-	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	while (index_getnext_tid(scan, ForwardScanDirection) != NULL)
 	{
 		Position position;
 		bool expired;
-		bool visible;
 		Verdict verdict;
 
 		CHECK_FOR_INTERRUPTS();
@@ -346,19 +384,9 @@ look_between(ClaimState *state, Priority priority, Order order,
 			vain++;
 			continue;
 		}
-		if (expired)
-		{
-			vain++;
-			*last = position;
-			continue;
-		}
 
-		visible = index_fetch_heap(scan, state->slot) &&
-				  (!state->filter ||
-				   table_tuple_satisfies_snapshot(state->message, state->slot,
-												  state->snapshot));
-		verdict = visible ? consider(state, priority, order, &position) :
-							VERDICT_UNUSABLE;
+		verdict = expired ? VERDICT_FINISHED :
+							look_at_row(state, priority, order, &position);
 		if (verdict == VERDICT_STOP)
 			break;
 		if (verdict == VERDICT_LEFT && since_left == 0)
@@ -371,20 +399,41 @@ look_between(ClaimState *state, Priority priority, Order order,
 		if (verdict != VERDICT_TAKEN)
 			vain++;
 
+		if (verdict != VERDICT_FINISHED || position.time > limit)
+			finished = false;
+		if (finished)
+			marks->watermark = position;
+
 		/*
 		 * An old snapshot does not see what others have enqueued since: that
 		 * must not be passed for the transactions to come.
 		 */
-		if (visible || !IsolationUsesXactSnapshot())
-			*last = position;
+		if (verdict != VERDICT_HELD || !IsolationUsesXactSnapshot())
+			marks->start = position;
 		if (satisfied(state, order))
 			break;
 	}
 
 	/* A few exhausted rows are worth meeting again, many are not. */
 	if (since_left > 0 && since_left <= LEFT_BEHIND_MAX)
-		*last = left;
+		marks->start = left;
 	return vain;
+}
+
+/* What is to be done with the row of the entry that the scan is at. */
+static Verdict
+look_at_row(ClaimState *state, Priority priority, Order order,
+			const Position *position)
+{
+	IndexScanDesc scan = state->order_scan[order].scan;
+
+	/* A row that this transaction deleted is invisible to it at once. */
+	if (!index_fetch_heap(scan, state->slot))
+		return VERDICT_FINISHED;
+	if (!table_tuple_satisfies_snapshot(state->message, state->slot,
+										state->snapshot))
+		return VERDICT_HELD;
+	return consider(state, priority, order, position);
 }
 
 /* What is to be done with the row in the slot; does it, too. */
@@ -408,7 +457,7 @@ consider(ClaimState *state, Priority priority, Order order,
 		value = slot_getattr(slot, state->catalog.message_column.expires_at,
 							 &isnull);
 		if (DatumGetTimestampTz(value) <= state->now)
-			return VERDICT_UNUSABLE; /* left for expire_messages() */
+			return VERDICT_FINISHED; /* left for expire_messages() */
 
 		value = slot_getattr(slot,
 							 state->catalog.message_column.delivery_attempts,
@@ -418,7 +467,7 @@ consider(ClaimState *state, Priority priority, Order order,
 			if (claim->exhausted_count >= CLAIM_MAX_EXHAUSTED)
 				return VERDICT_LEFT;
 			if (!lock_row(state, &tid))
-				return VERDICT_UNUSABLE;
+				return VERDICT_HELD;
 			claim->exhausted[claim->exhausted_count++] = id;
 			return VERDICT_TAKEN;
 		}
@@ -427,7 +476,7 @@ consider(ClaimState *state, Priority priority, Order order,
 	}
 
 	if (!lock_row(state, &tid))
-		return VERDICT_UNUSABLE;
+		return VERDICT_HELD;
 	if (claim->count >= state->allocated)
 	{
 		state->allocated = Min(state->wanted, state->allocated * 2);

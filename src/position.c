@@ -17,16 +17,18 @@
 /* Beyond this the memory starts over. */
 #define MAX_QUEUES 256
 
+#define LOOK_BACK_INTERVAL USECS_PER_SEC
+#define WRITER_HELD_UP USECS_PER_SEC
+
 /*
- * What one entry passed in vain is taken to cost, in microseconds.  It costs
- * about one where the row has to be looked at.  The factor for busy backends
- * is for all of them together: with an old snapshot open, eight consumers that
- * each spent a seventh of their time on looks from the beginning left two
- * cores only half of theirs for messages.  A backend that polls in vain spends
- * at most half.
+ * What one entry met in vain is taken to cost, in microseconds.  It costs
+ * about one where the row has to be looked at.  So a backend that finds enough
+ * spends, for each order, at most 4 % of its time on looking back to the
+ * watermark, where rows do come back, and 0.4 % on the beginning: a dozen
+ * consumers with six orders each have few processors between them.  One that
+ * polls in vain spends at most half.
  */
-#define FULL_LOOK_INTERVAL USECS_PER_SEC
-#define BUSY_COST 25
+static const int busy_cost[LOOK_BACK_COUNT] = { 25, 250 };
 #define IDLE_COST 1
 
 typedef struct QueueTrails
@@ -102,52 +104,62 @@ qs_trail(Oid message_table, int32 queue_id, Priority priority, Order order)
 		for (int p = 0; p < PRIORITY_COUNT; p++)
 			for (int o = 0; o < ORDER_COUNT; o++)
 				queue->trail[p][o] = (Trail){
-					.start = qs_beginning,
-					.settled = qs_beginning,
-					.due_at = DT_NOBEGIN,
-					.put_off_until = DT_NOBEGIN,
-					.looked_at = DT_NOBEGIN
+					.marks = { qs_beginning, qs_beginning },
+					.look_times = { { DT_NOBEGIN, DT_NOBEGIN, DT_NOBEGIN },
+									{ DT_NOBEGIN, DT_NOBEGIN, DT_NOBEGIN } }
 				};
 	}
 	return &queue->trail[priority][order];
 }
 
+TimestampTz
+qs_watermark_limit(TimestampTz now)
+{
+	return now - WRITER_HELD_UP;
+}
+
 /* A clock that stepped back must not put looks off for that long. */
 bool
-qs_full_look_due(const Trail *trail, TimestampTz now)
+qs_look_back_due(const Trail *trail, LookBack back, TimestampTz now)
 {
-	return now >= trail->due_at || now < trail->looked_at;
+	const LookTimes *times = &trail->look_times[back];
+
+	return now >= times->due_at || now < times->looked_at;
 }
 
 bool
-qs_full_look_allowed(const Trail *trail, TimestampTz now)
+qs_look_back_allowed(const Trail *trail, LookBack back, TimestampTz now)
 {
-	return now >= trail->put_off_until || now < trail->looked_at;
+	const LookTimes *times = &trail->look_times[back];
+
+	return now >= times->put_off_until || now < times->looked_at;
 }
 
 void
-qs_full_look_done(Trail *trail, TimestampTz now, int64 entries)
+qs_look_back_done(Trail *trail, LookBack back, TimestampTz now, int64 entries)
 {
-	trail->looked_at = now;
-	trail->put_off_until = now + entries * IDLE_COST;
-	trail->due_at = now + Max(FULL_LOOK_INTERVAL, entries * BUSY_COST);
+	LookTimes *times = &trail->look_times[back];
+
+	times->looked_at = now;
+	times->put_off_until = now + entries * IDLE_COST;
+	times->due_at = now + Max(LOOK_BACK_INTERVAL, entries * busy_cost[back]);
 }
 
 void
-qs_trail_move(Trail *trail, const Position *start)
+qs_trail_move(Trail *trail, const Marks *marks)
 {
 	if (trail->moved_in != transaction)
 	{
-		trail->settled = trail->start;
+		trail->settled = trail->marks;
 		trail->moved_in = transaction;
 		moved = true;
 	}
-	trail->start = *start;
+	trail->marks = *marks;
 }
 
 /*
  * What this transaction leased is ready again after its rollback, in front of
- * where it looked last.
+ * where it looked last.  To itself these rows were finished.
  */
 static void
 move_back(void)
@@ -163,7 +175,7 @@ move_back(void)
 				Trail *trail = &queue->trail[p][o];
 
 				if (trail->moved_in == transaction)
-					trail->start = trail->settled;
+					trail->marks = trail->settled;
 			}
 }
 

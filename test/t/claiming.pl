@@ -291,6 +291,48 @@ sql(q{
 		'vacuum cannot remove what an old transaction may see');
 	my $dead = sql("CALL delivery_pages('acknowledged', 100, NULL)");
 	cmp_ok($dead, '<', 2 * $plain, "$rows dead rows cost nothing ($dead pages, $plain without)");
+
+	# Looking back, once a second, does not meet them again, and yet finds what
+	# was held when the session passed it.
+	sql(q{
+		BEGIN;
+		SELECT queue_state.enqueue('acknowledged', '"late"');
+		PREPARE TRANSACTION 'producer';
+	});
+	sql(q{
+		BEGIN;
+		SELECT count(*) FROM queue_state.dequeue('acknowledged');
+		PREPARE TRANSACTION 'consumer';
+	});
+	my ($status, $out, $err) = $node->psql('postgres', q{
+		CREATE TEMPORARY TABLE got (payload jsonb);
+		CREATE TEMPORARY TABLE used (pages bigint);
+		SELECT count(*) FROM queue_state.enqueue_batch('acknowledged',
+			ARRAY(SELECT '"new"'::jsonb FROM generate_series(1, 20)));
+		SELECT pages($q$
+			INSERT INTO got SELECT payload FROM queue_state.dequeue('acknowledged', 110)$q$);
+		COMMIT PREPARED 'producer';
+		ROLLBACK PREPARED 'consumer';
+		DO $$
+		DECLARE
+			until	timestamptz := clock_timestamp() + interval '4 seconds';
+		BEGIN
+			WHILE clock_timestamp() < until LOOP
+				PERFORM queue_state.enqueue('acknowledged', '"new"');
+				INSERT INTO used SELECT pages($q$
+					INSERT INTO got SELECT payload FROM queue_state.dequeue('acknowledged')$q$);
+				COMMIT;
+			END LOOP;
+		END $$;
+		SELECT count(*) FILTER (WHERE payload = '"late"'), count(*) FILTER (WHERE payload <> '"new"')
+			FROM got;
+		SELECT max(pages) FROM used;
+	});
+	is("$status:$err", '0:', 'a session that looks back');
+	like($out, qr/\n1\|101\n/, 'finds a late commit and a lease that was rolled back');
+	my ($first, $most) = $out =~ /^20\n(\d+)\n.*\n(\d+)$/s;
+	cmp_ok($most, '<', $first / 4,
+		"and does not look at the dead rows again ($first pages the first time, then at most $most)");
 	sql("ROLLBACK PREPARED 'old'");
 	verify_is_exact($node, 'exact after all');
 }

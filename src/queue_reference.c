@@ -33,6 +33,7 @@
 #include "tcop/cmdtag.h"
 #include "tcop/pquery.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -50,6 +51,17 @@ PG_FUNCTION_INFO_V1(qs_lock_references);
 #define MAX_SINGLE_REFERENCES 64
 
 static int references = 0; /* single ones, by this transaction */
+
+/*
+ * Queues that this backend has seen in the table, each at its id modulo
+ * KNOWN_QUEUES; 0, which is no queue's id, where there is none.  Whoever
+ * changes the table says so by invalidation, and before its locks are
+ * released (see queue_details.c).  So a known queue exists, for whoever has
+ * its lock and has listened since.
+ */
+#define KNOWN_QUEUES 64
+static int32 known_queue[KNOWN_QUEUES];
+static Oid known_in; /* the table that they were seen in */
 
 static void
 set_queue_tag(LOCKTAG *tag, int32 queue_id)
@@ -108,6 +120,48 @@ qs_reference_end_transaction(void)
 	references = 0;
 }
 
+static void
+forget_known(Datum argument, Oid relation)
+{
+	if (relation == InvalidOid || relation == known_in)
+		memset(known_queue, 0, sizeof(known_queue));
+}
+
+static bool
+queue_is_known(int32 queue_id)
+{
+	AcceptInvalidationMessages();
+	return queue_id != 0 && known_queue[(uint32) queue_id % KNOWN_QUEUES] == queue_id &&
+		   known_in == qs_catalog()->queue;
+}
+
+/*
+ * To be called with the newest version of the queue's row.  One that this
+ * transaction has made itself is not kept: it can be rolled back before
+ * anybody, this backend included, has been told of it.
+ */
+static void
+remember_known(Relation queue, int32 queue_id, TupleTableSlot *slot)
+{
+	static bool registered = false;
+	bool isnull;
+	Datum inserter = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+
+	if (TransactionIdIsCurrentTransactionId(DatumGetTransactionId(inserter)))
+		return;
+	if (!registered)
+	{
+		CacheRegisterRelcacheCallback(forget_known, (Datum) 0);
+		registered = true;
+	}
+	if (known_in != RelationGetRelid(queue))
+	{
+		memset(known_queue, 0, sizeof(known_queue));
+		known_in = RelationGetRelid(queue);
+	}
+	known_queue[(uint32) queue_id % KNOWN_QUEUES] = queue_id;
+}
+
 static bool
 queue_exists(Relation queue, Relation pkey, int32 queue_id, Snapshot snapshot)
 {
@@ -120,6 +174,8 @@ queue_exists(Relation queue, Relation pkey, int32 queue_id, Snapshot snapshot)
 	scan = qs_index_beginscan(queue, pkey, snapshot, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	exists = index_getnext_slot(scan, ForwardScanDirection, slot);
+	if (exists && snapshot == SnapshotSelf)
+		remember_known(queue, queue_id, slot);
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 
@@ -195,6 +251,8 @@ qs_reference_queue(Relation referencing, int32 queue_id)
 	bool exists;
 
 	(void) reference_queue(queue_id, false);
+	if (queue_is_known(queue_id))
+		return;
 
 	pkey_oid = qs_catalog()->queue_pkey;
 	queue = table_open(qs_catalog()->queue, AccessShareLock);

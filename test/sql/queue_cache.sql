@@ -94,6 +94,55 @@ SELECT count(*), sum(delivered_total) FROM queue_state.snapshot()
 	WHERE queue_name LIKE 'many-%' AND priority = 'MEDIUM';
 SELECT count(queue_state.drop_queue(name, true)) FROM queue_state.queue WHERE name LIKE 'many-%';
 
+-- Whether a queue exists is kept, too, but not of one that may yet be rolled
+-- back, and no longer than it is so.
+CREATE FUNCTION insert_message(queue_id integer) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO queue_state.queue_message (queue_id, payload)
+		VALUES (insert_message.queue_id, '1');
+	RETURN 'inserted';
+EXCEPTION WHEN foreign_key_violation THEN
+	RETURN 'no such queue';
+END $$;
+CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE division_by_zero; END';
+CREATE TRIGGER fail_at_last AFTER INSERT ON queue_state.queue_message
+	FOR EACH STATEMENT EXECUTE FUNCTION fail();
+DO $$
+BEGIN
+	WITH q AS (
+		INSERT INTO queue_state.queue (queue_id, name) VALUES (900001, 'known') RETURNING queue_id
+	)
+	INSERT INTO queue_state.queue_message (queue_id, payload) SELECT queue_id, '1' FROM q;
+EXCEPTION WHEN division_by_zero THEN
+	RAISE NOTICE 'after the message was counted';
+END $$;
+DROP FUNCTION fail() CASCADE;
+SELECT insert_message(900001);
+BEGIN;
+INSERT INTO queue_state.queue (queue_id, name) VALUES (900001, 'known');
+SELECT insert_message(900001), insert_message(900001);
+ROLLBACK;
+SELECT insert_message(900001);
+INSERT INTO queue_state.queue (queue_id, name) VALUES (900001, 'known');
+SELECT insert_message(900001), insert_message(900001);
+BEGIN;
+DELETE FROM queue_state.queue WHERE name = 'known';
+SELECT insert_message(900001);
+ROLLBACK;
+SELECT insert_message(900001), insert_message(0), insert_message(-1), insert_message(900065);
+DELETE FROM queue_state.queue WHERE name = 'known';
+SELECT insert_message(900001);
+INSERT INTO queue_state.queue (queue_id, name) VALUES (900001, 'known');
+SELECT insert_message(900001);
+SET session_replication_role = replica;
+DELETE FROM queue_state.queue_message WHERE queue_id = 900001;
+DELETE FROM queue_state.queue_priority_state_shard WHERE queue_id = 900001;
+DELETE FROM queue_state.queue_priority_state_pending WHERE queue_id = 900001;
+DELETE FROM queue_state.queue WHERE name = 'known';
+RESET session_replication_role;
+SELECT insert_message(900001);
+DROP FUNCTION insert_message(integer);
+
 -- It is only a trigger.
 \set VERBOSITY sqlstate
 SELECT queue_state.queue_changed();

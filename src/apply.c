@@ -187,7 +187,7 @@ try_apply(Rollup *rollup, const Delta *delta)
 {
 	Counters counters;
 
-	if (!qs_rollup_find_shard(rollup, &delta->key, SnapshotSelf))
+	if (!qs_rollup_find_shard(rollup, &delta->key))
 		return create_shard(rollup, delta);
 
 	if (!qs_rollup_has_room(rollup))

@@ -15,7 +15,9 @@
 
 #include "access/genam.h"
 #include "access/tableam.h"
+#include "storage/bufmgr.h"
 #include "storage/lock.h"
+#include "utils/rel.h"
 
 #if PG_VERSION_NUM < 150000
 #error "queue_state needs PostgreSQL 15 or later"
@@ -66,6 +68,17 @@ qs_table_tuple_update(Relation relation, ItemPointer tid, TupleTableSlot *slot,
 								insert_index_entries);
 #endif
 	return result;
+}
+
+/* 16 renamed the relation's file. */
+static inline bool
+qs_read_recent_buffer(Relation relation, BlockNumber block, Buffer buffer)
+{
+#if PG_VERSION_NUM >= 160000
+	return ReadRecentBuffer(relation->rd_locator, MAIN_FORKNUM, block, buffer);
+#else
+	return ReadRecentBuffer(relation->rd_node, MAIN_FORKNUM, block, buffer);
+#endif
 }
 
 /* 17 added a third argument: whether a stronger lock will do. */

@@ -61,6 +61,7 @@ list_pending_shards(Rollup *rollup, int *count)
 	PendingShard *list;
 	TableScanDesc scan;
 
+	qs_rollup_open_pending(rollup);
 	scan = table_beginscan(rollup->pending, SnapshotSelf, 0, NULL);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, rollup->pending_slot))
 	{
@@ -122,7 +123,7 @@ fold_shard(Rollup *rollup, const PendingShard *shard, int64 max_rows)
 	bool has_room;
 	int64 taken;
 
-	if (!qs_rollup_find_shard(rollup, key, SnapshotSelf))
+	if (!qs_rollup_find_shard(rollup, key))
 		return fold_into_new_row(rollup, key, max_rows);
 
 	has_room = qs_rollup_has_room(rollup);

@@ -82,7 +82,7 @@ shard_exists(Rollup *rollup, const ShardKey *key)
 	bool exists;
 
 	InitDirtySnapshot(dirty);
-	if (qs_rollup_find_shard(rollup, key, &dirty))
+	if (qs_rollup_search_shard(rollup, key, &dirty))
 		return true;
 
 	snapshot = RegisterSnapshot(GetLatestSnapshot());

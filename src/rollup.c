@@ -21,6 +21,7 @@
 #include "catalog.h"
 #include "compat.h"
 #include "rollup.h"
+#include "whereabouts.h"
 
 /* Columns of both tables, in the order of sql/rollup.sql. */
 enum
@@ -46,27 +47,38 @@ check_layout(Relation relation)
 void
 qs_rollup_open(Rollup *rollup)
 {
-	Catalog catalog = *qs_catalog();
-
-	rollup->shard = table_open(catalog.shard, RowExclusiveLock);
-	rollup->pending = table_open(catalog.pending, RowExclusiveLock);
+	memset(rollup, 0, sizeof(Rollup));
+	rollup->shard = table_open(qs_catalog()->shard, RowExclusiveLock);
 	check_layout(rollup->shard);
-	check_layout(rollup->pending);
-	rollup->shard_pkey = index_open(catalog.shard_pkey, RowExclusiveLock);
-	rollup->pending_index = index_open(catalog.pending_index, RowExclusiveLock);
 	rollup->shard_slot = table_slot_create(rollup->shard, NULL);
-	rollup->pending_slot = table_slot_create(rollup->pending, NULL);
 }
 
 void
+qs_rollup_open_pending(Rollup *rollup)
+{
+	Oid pending_index = qs_catalog()->pending_index;
+
+	if (rollup->pending != NULL)
+		return;
+	rollup->pending = table_open(qs_catalog()->pending, RowExclusiveLock);
+	check_layout(rollup->pending);
+	rollup->pending_index = index_open(pending_index, RowExclusiveLock);
+	rollup->pending_slot = table_slot_create(rollup->pending, NULL);
+}
+
+/* Locks stay until the end of the transaction, as after any write. */
+void
 qs_rollup_close(Rollup *rollup)
 {
-	ExecDropSingleTupleTableSlot(rollup->pending_slot);
+	if (rollup->pending != NULL)
+	{
+		ExecDropSingleTupleTableSlot(rollup->pending_slot);
+		index_close(rollup->pending_index, NoLock);
+		table_close(rollup->pending, NoLock);
+	}
+	if (rollup->shard_pkey != NULL)
+		index_close(rollup->shard_pkey, NoLock);
 	ExecDropSingleTupleTableSlot(rollup->shard_slot);
-	/* Locks stay until the end of the transaction, as after any write. */
-	index_close(rollup->pending_index, NoLock);
-	index_close(rollup->shard_pkey, NoLock);
-	table_close(rollup->pending, NoLock);
 	table_close(rollup->shard, NoLock);
 }
 
@@ -82,18 +94,44 @@ init_scan_keys(ScanKey scankeys, const ShardKey *key)
 				BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(key->shard));
 }
 
-bool
-qs_rollup_find_shard(Rollup *rollup, const ShardKey *key, Snapshot snapshot)
+static IndexScanDesc
+begin_shard_scan(Rollup *rollup, const ShardKey *key, Snapshot snapshot)
 {
 	ScanKeyData scankeys[SHARD_KEY_COLUMNS];
 	IndexScanDesc scan;
-	bool found;
 
+	if (rollup->shard_pkey == NULL)
+		rollup->shard_pkey = index_open(qs_catalog()->shard_pkey, RowExclusiveLock);
 	init_scan_keys(scankeys, key);
 	scan = qs_index_beginscan(rollup->shard, rollup->shard_pkey, snapshot,
 							  SHARD_KEY_COLUMNS);
 	index_rescan(scan, scankeys, SHARD_KEY_COLUMNS, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, rollup->shard_slot);
+
+	return scan;
+}
+
+bool
+qs_rollup_find_shard(Rollup *rollup, const ShardKey *key)
+{
+	return qs_whereabouts_fetch(rollup->shard, key, rollup->shard_slot) ||
+		   qs_rollup_search_shard(rollup, key, SnapshotSelf);
+}
+
+bool
+qs_rollup_search_shard(Rollup *rollup, const ShardKey *key, Snapshot snapshot)
+{
+	IndexScanDesc scan = begin_shard_scan(rollup, key, snapshot);
+	ItemPointer tid;
+	bool found = false;
+
+	while (!found && (tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		ItemPointerData root = *tid; /* fetching replaces it */
+
+		found = index_fetch_heap(scan, rollup->shard_slot);
+		if (found)
+			qs_whereabouts_remember(key, &root, rollup->shard_slot);
+	}
 	index_endscan(scan);
 
 	return found;
@@ -102,14 +140,9 @@ qs_rollup_find_shard(Rollup *rollup, const ShardKey *key, Snapshot snapshot)
 bool
 qs_rollup_shard_is_visible(Rollup *rollup, const ShardKey *key, Snapshot snapshot)
 {
-	ScanKeyData scankeys[SHARD_KEY_COLUMNS];
-	IndexScanDesc scan;
+	IndexScanDesc scan = begin_shard_scan(rollup, key, SnapshotAny);
 	bool visible = false;
 
-	init_scan_keys(scankeys, key);
-	scan = qs_index_beginscan(rollup->shard, rollup->shard_pkey, SnapshotAny,
-							  SHARD_KEY_COLUMNS);
-	index_rescan(scan, scankeys, SHARD_KEY_COLUMNS, NULL, 0);
 	while (!visible && index_getnext_slot(scan, ForwardScanDirection, rollup->shard_slot))
 		visible = table_tuple_satisfies_snapshot(rollup->shard, rollup->shard_slot, snapshot);
 	index_endscan(scan);
@@ -123,6 +156,7 @@ qs_rollup_begin_pending_scan(Rollup *rollup, const ShardKey *key)
 	ScanKeyData scankeys[SHARD_KEY_COLUMNS];
 	IndexScanDesc scan;
 
+	qs_rollup_open_pending(rollup);
 	init_scan_keys(scankeys, key);
 	scan = qs_index_beginscan(rollup->pending, rollup->pending_index,
 							  SnapshotSelf, SHARD_KEY_COLUMNS);
@@ -243,6 +277,7 @@ qs_rollup_insert_shard(Rollup *rollup, const ShardKey *key, const Counters *coun
 void
 qs_rollup_insert_pending(Rollup *rollup, const ShardKey *key, const Counters *counters)
 {
+	qs_rollup_open_pending(rollup);
 	insert_row(rollup->pending, key, counters);
 }
 

@@ -27,22 +27,29 @@
 typedef struct Rollup
 {
 	Relation shard;
-	Relation pending;
-	Relation shard_pkey;
-	Relation pending_index;
 	TupleTableSlot *shard_slot; /* the row found last, with its page pinned */
+
+	/* NULL until they are needed, which is seldom */
+	Relation shard_pkey;
+	Relation pending;
+	Relation pending_index;
 	TupleTableSlot *pending_slot;
 } Rollup;
 
 extern void qs_rollup_open(Rollup *rollup);
 extern void qs_rollup_close(Rollup *rollup);
 
+/* Opens the pending rows, if they are not; the functions below do it. */
+extern void qs_rollup_open_pending(Rollup *rollup);
+
 /*
- * Finds the shard row of `key` into rollup->shard_slot.  With SnapshotSelf
- * the newest committed (or own) version is found, but a row that is just
- * moving to another page can be missed.
+ * Finds the newest committed (or own) version of the shard row of `key` into
+ * rollup->shard_slot.  A row that is just moving to another page can be
+ * missed.  qs_rollup_search_shard() does not start where it was found before,
+ * and takes any snapshot.
  */
-extern bool qs_rollup_find_shard(Rollup *rollup, const ShardKey *key, Snapshot snapshot);
+extern bool qs_rollup_find_shard(Rollup *rollup, const ShardKey *key);
+extern bool qs_rollup_search_shard(Rollup *rollup, const ShardKey *key, Snapshot snapshot);
 
 /*
  * Whether `key` has a shard row in an MVCC snapshot, which misses none.  Takes

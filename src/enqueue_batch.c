@@ -26,8 +26,9 @@
 #include "shard.h"
 #include "transaction.h"
 
-/* How many shards a batch keeps to. */
-#define BATCH_SHARDS 8
+/* A batch keeps to one shard for so many messages, but at most to so many. */
+#define MESSAGES_PER_SHARD 25
+#define MAX_BATCH_SHARDS 8
 
 PG_FUNCTION_INFO_V1(qs_enqueue_batch);
 
@@ -158,9 +159,10 @@ check_headers(ArrayType *headers, int count)
 /*
  * Gives a batch ids of a few shards that lie side by side.  Counting changes
  * each shard once per transaction, however many messages it has there: with
- * ids of random shards a hundred messages would change all of them.  Not one
- * shard alone, because messages enqueued together are consumed at the same
- * time, by consumers that count in the shards of their messages.
+ * ids of random shards a hundred messages would change all of them.  Large
+ * batches do not keep to one shard alone, because messages enqueued together
+ * are consumed at the same time, by consumers that count in the shards of
+ * their messages.
  *
  * Takes log2(QS_SHARD_COUNT) of the 62 random bits.
  */
@@ -168,11 +170,12 @@ static void
 gather_in_shards(pg_uuid_t *ids, int count)
 {
 	int first = qs_shard_of_uuid(ids[0].data);
+	int shards = Max(1, Min(count / MESSAGES_PER_SHARD, MAX_BATCH_SHARDS));
 
 	for (int i = 1; i < count; i++)
 	{
 		uint8 *byte = &ids[i].data[UUID_LEN - 1];
-		int shard = (first + i % BATCH_SHARDS) % QS_SHARD_COUNT;
+		int shard = (first + i % shards) % QS_SHARD_COUNT;
 
 		*byte = *byte - *byte % QS_SHARD_COUNT + shard;
 	}

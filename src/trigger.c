@@ -28,6 +28,7 @@
 #include "queue_reference.h"
 #include "reader.h"
 #include "shard.h"
+#include "tally.h"
 #include "transaction.h"
 
 PG_FUNCTION_INFO_V1(qs_count_messages);
@@ -153,6 +154,7 @@ count_rows(Relation relation, Tuplestorestate *rows, const CountedColumns *colum
 	int64 referenced = PG_INT64_MIN; /* no queue id */
 	int64 looked_at = PG_INT64_MIN;
 	bool deleted = false;
+	Tally tally = { 0 };
 
 	if (rows == NULL)
 		return;
@@ -195,8 +197,9 @@ count_rows(Relation relation, Tuplestorestate *rows, const CountedColumns *colum
 		if (columns->state != InvalidAttrNumber)
 			counter = state_counter(qs_state_of_oid(DatumGetObjectId(get_counted_column(slot, columns->state))));
 
-		qs_count(counter, queue_id, priority, qs_shard_of_uuid(id->data), sign);
+		qs_tally_add(&tally, counter, queue_id, priority, qs_shard_of_uuid(id->data), sign);
 	}
+	qs_tally_end(&tally);
 	ExecDropSingleTupleTableSlot(slot);
 	tuplestore_select_read_pointer(rows, 0);
 }

@@ -145,13 +145,12 @@ SELECT count(*), count(DISTINCT id) AS different, bool_and(id > before) AS incre
 SELECT queue_state.message_shard('00000000-0000-0000-0000-0000000000ff');
 
 -- A batch keeps to a few shards, evenly.
-SELECT count(*) AS shards, min(messages) AS least, max(messages) AS most
-	FROM (SELECT count(*) AS messages
-			FROM queue_state.enqueue_batch('pallets', array_fill('1'::jsonb, ARRAY[100])) AS id
-			GROUP BY queue_state.message_shard(id)) by_shard;
-SELECT count(*) AS shards
-	FROM (SELECT FROM queue_state.enqueue_batch('pallets', array_fill('1'::jsonb, ARRAY[3])) AS id
-			GROUP BY queue_state.message_shard(id)) by_shard;
+SELECT size, count(*) AS shards, min(messages) AS least, max(messages) AS most
+	FROM (SELECT size, count(*) AS messages
+			FROM unnest(ARRAY[3, 50, 100, 1000]) AS size,
+				 queue_state.enqueue_batch('pallets', array_fill('1'::jsonb, ARRAY[size])) AS id
+			GROUP BY size, queue_state.message_shard(id)) AS by_shard
+	GROUP BY size ORDER BY size;
 
 SELECT * FROM queue_state.verify();
 SELECT name, queue_state.drop_queue(name, true) FROM unnest(ARRAY['letters', 'parcels', 'pallets']) name;

@@ -56,13 +56,10 @@ qs_rollup_open(Rollup *rollup)
 void
 qs_rollup_open_pending(Rollup *rollup)
 {
-	Oid pending_index = qs_catalog()->pending_index;
-
 	if (rollup->pending != NULL)
 		return;
 	rollup->pending = table_open(qs_catalog()->pending, RowExclusiveLock);
 	check_layout(rollup->pending);
-	rollup->pending_index = index_open(pending_index, RowExclusiveLock);
 	rollup->pending_slot = table_slot_create(rollup->pending, NULL);
 }
 
@@ -70,10 +67,11 @@ qs_rollup_open_pending(Rollup *rollup)
 void
 qs_rollup_close(Rollup *rollup)
 {
+	if (rollup->pending_index != NULL)
+		index_close(rollup->pending_index, NoLock);
 	if (rollup->pending != NULL)
 	{
 		ExecDropSingleTupleTableSlot(rollup->pending_slot);
-		index_close(rollup->pending_index, NoLock);
 		table_close(rollup->pending, NoLock);
 	}
 	if (rollup->shard_pkey != NULL)
@@ -157,6 +155,8 @@ qs_rollup_begin_pending_scan(Rollup *rollup, const ShardKey *key)
 	IndexScanDesc scan;
 
 	qs_rollup_open_pending(rollup);
+	if (rollup->pending_index == NULL)
+		rollup->pending_index = index_open(qs_catalog()->pending_index, RowExclusiveLock);
 	init_scan_keys(scankeys, key);
 	scan = qs_index_beginscan(rollup->pending, rollup->pending_index,
 							  SnapshotSelf, SHARD_KEY_COLUMNS);

@@ -33,9 +33,11 @@ qs_tally_end(Tally *tally)
 		return;
 	for (int shard = 0; shard < QS_SHARD_COUNT; shard++)
 	{
-		if (tally->amount[shard] != 0)
-			qs_count(tally->counter, tally->queue_id, tally->priority, shard,
-					 tally->amount[shard]);
+		if (tally->amount[shard] == 0)
+			continue;
+		qs_count(tally->counter, tally->queue_id, tally->priority, shard,
+				 tally->amount[shard]);
+		tally->amount[shard] = 0;
 	}
-	memset(tally, 0, sizeof(Tally));
+	tally->open = false;
 }

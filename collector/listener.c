@@ -16,6 +16,14 @@
 /* Enough for every client there may be to connect at once. */
 #define BACKLOG 512
 
+/*
+ * Of each connection, in bytes; the kernel doubles it.  Left to itself it lets
+ * the buffer grow to megabytes, which a large answer then travels through cold:
+ * that halved the scrapes of 10,000 queues.  And a client that does not read
+ * holds no more of the kernel's memory than this.
+ */
+#define SEND_BUFFER (128 * 1024)
+
 static bool
 port_is_valid(const char *port)
 {
@@ -87,6 +95,7 @@ open_socket(const struct addrinfo *info, bool any_family)
 {
 	int on = 1;
 	int v6only = !any_family;
+	int send_buffer = SEND_BUFFER;
 	int fd = socket(info->ai_family,
 					SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -95,6 +104,7 @@ open_socket(const struct addrinfo *info, bool any_family)
 
 	/* A restart must not wait for connections of the last run to time out. */
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof(send_buffer)) != 0 ||
 		(info->ai_family == AF_INET6 &&
 		 setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) != 0) ||
 		bind(fd, info->ai_addr, info->ai_addrlen) != 0 ||

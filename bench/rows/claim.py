@@ -45,7 +45,7 @@ def run(bench, report):
 			plan json;
 			result jsonb[];
 		BEGIN
-			WHILE clock_timestamp() < stop LOOP
+			LOOP
 				EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT * FROM queue_state.dequeue(''bench'')'
 				INTO plan;
 				COMMIT;
@@ -53,6 +53,7 @@ def run(bench, report):
 					plan->0->'Execution Time',
 					(plan->0->'Plan'->>'Shared Hit Blocks')::bigint
 					+ (plan->0->'Plan'->>'Shared Read Blocks')::bigint);
+				EXIT WHEN clock_timestamp() >= stop;
 			END LOOP;
 			claims := to_jsonb(result);
 		END $$;

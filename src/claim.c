@@ -206,10 +206,9 @@ place_of(const Trail *trail, LookBack back)
  * how many entries were met in vain.
  */
 static int64
-look_from(ClaimState *state, Priority priority, Order order,
+look_from(ClaimState *state, Trail *trail, Priority priority, Order order,
 		  const Position *from, const Position *until)
 {
-	Trail *trail = trail_of(state, priority, order);
 	Marks marks = { .watermark = *from, .start = *from };
 	int64 vain;
 
@@ -239,12 +238,12 @@ look(ClaimState *state, Priority priority, Order order)
 		if (qs_look_back_due(trail, back, state->now))
 		{
 			*from = *place_of(trail, back);
-			vain = look_from(state, priority, order, from, NULL);
+			vain = look_from(state, trail, priority, order, from, NULL);
 			qs_look_back_done(trail, back, state->now, vain);
 			return;
 		}
 	*from = trail->marks.start;
-	look_from(state, priority, order, from, NULL);
+	look_from(state, trail, priority, order, from, NULL);
 }
 
 /* There was too little: looks at what is in front of the first look. */
@@ -264,7 +263,7 @@ look_again(ClaimState *state, Priority priority, Order order)
 		if (qs_position_compare(&from, &until) >= 0 ||
 			!qs_look_back_allowed(trail, back, state->now))
 			continue;
-		vain = look_from(state, priority, order, &from, &until);
+		vain = look_from(state, trail, priority, order, &from, &until);
 		qs_look_back_done(trail, back, state->now, vain);
 		until = from;
 	}

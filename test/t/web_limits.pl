@@ -224,7 +224,10 @@ ok(poll_until(sub { closed($limited, 'address_limit') == 1 }), 'and counted');
 my $keeper = connected($limited, '127.0.0.3');
 ok(poll_until(sub { $limited->metrics->{retsu_collector_http_connections} == 4 }),
 	'another address is served');
-my $last = connected($limited, '127.0.0.3');
+# Not before the connection that asked has gone: until then a fourth is refused, at once.
+my $last;
+poll_until(sub { !IO::Select->new($last = connected($limited, '127.0.0.3'))->can_read(1) })
+  or die 'the fourth connection is refused';
 ok( poll_until(
 		sub {
 			my $answer = drain(connected($limited, '127.0.0.4'));

@@ -284,29 +284,39 @@ accept_main(void *closure)
 }
 
 /*
- * Make sure that there are descriptors for all connections that are allowed.
+ * Whether there can be descriptors for all connections that are allowed.
  */
 static bool
-check_descriptors(const HttpOptions *options, char *error, size_t error_size)
+check_descriptors(int max_connections, char *error, size_t error_size)
 {
 	struct rlimit limit;
-	rlim_t needed = (rlim_t) options->max_connections + RESERVED_DESCRIPTORS;
+	rlim_t needed = (rlim_t) max_connections + RESERVED_DESCRIPTORS;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY ||
+		limit.rlim_max > needed)
+		return true;
+	snprintf(error, error_size,
+			 "--web.max-connections=%d needs more than %llu file descriptors, "
+			 "but the limit is %llu; raise it (LimitNOFILE=) or allow fewer connections",
+			 max_connections, (unsigned long long) needed,
+			 (unsigned long long) limit.rlim_max);
+	return false;
+}
+
+/*
+ * Take as many of them as are needed, which is less than the hard limit.
+ */
+static bool
+raise_descriptors(int max_connections)
+{
+	struct rlimit limit;
+	rlim_t needed = (rlim_t) max_connections + RESERVED_DESCRIPTORS;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
 		limit.rlim_cur > needed)
 		return true;
-	if (limit.rlim_max == RLIM_INFINITY || limit.rlim_max > needed)
-	{
-		limit.rlim_cur = needed + 1;
-		if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
-			return true;
-	}
-	snprintf(error, error_size,
-			 "--web.max-connections=%d needs more than %llu file descriptors, "
-			 "but the limit is %llu; raise it (LimitNOFILE=) or allow fewer connections",
-			 options->max_connections, (unsigned long long) needed,
-			 (unsigned long long) limit.rlim_max);
-	return false;
+	limit.rlim_cur = needed + 1;
+	return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 HttpResult
@@ -339,6 +349,8 @@ http_check(const HttpOptions *options, char *error, size_t error_size)
 		snprintf(error, error_size, "connection limits must be at least 1");
 		return HTTP_BAD_CONFIG;
 	}
+	if (!check_descriptors(options->max_connections, error, error_size))
+		return HTTP_BAD_CONFIG;
 	return HTTP_OK;
 }
 
@@ -396,8 +408,12 @@ http_start(const HttpOptions *options, char *error, size_t error_size)
 
 	if (result != HTTP_OK)
 		return result;
-	if (!check_descriptors(options, error, error_size))
-		return HTTP_BAD_CONFIG;
+	if (!raise_descriptors(options->max_connections))
+	{
+		snprintf(error, error_size, "cannot raise the limit of file descriptors: %s",
+				 strerror(errno));
+		return HTTP_SYSTEM;
+	}
 
 	for (int i = 0; i < options->listen_address_count; i++)
 	{

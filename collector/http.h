@@ -39,7 +39,7 @@ typedef struct HttpOptions
 typedef enum HttpResult
 {
 	HTTP_OK,
-	HTTP_BAD_CONFIG,  /* an address or the web config file is wrong */
+	HTTP_BAD_CONFIG,  /* an address, a limit or the web config file is wrong */
 	HTTP_CANNOT_BIND, /* exit status 69 */
 	HTTP_SYSTEM		  /* no thread, memory or descriptor: 71 */
 } HttpResult;

@@ -96,11 +96,26 @@ like($taken->[1], qr/\Q@{[$one->address]}\E/, 'and the address is named');
 sub collector_fails
 {
 	my @flags = @_;
-	my $program = $ENV{RETSU_COLLECTOR}
-	  || "$FindBin::Bin/../../collector/retsu-collector";
+	return fails(program(), @flags);
+}
+
+# The same, with this limit of file descriptors, hard and soft.
+sub collector_fails_with_descriptors
+{
+	my ($limit, @flags) = @_;
+	return fails('sh', '-c', "ulimit -n $limit && exec \"\$@\"", 'sh', program(), @flags);
+}
+
+sub program
+{
+	return $ENV{RETSU_COLLECTOR} || "$FindBin::Bin/../../collector/retsu-collector";
+}
+
+sub fails
+{
+	my @command = @_;
 	my $output = '';
-	IPC::Run::run([ $program, @flags ], '<', \undef, '>&', \$output,
-		IPC::Run::timeout(30));
+	IPC::Run::run(\@command, '<', \undef, '>&', \$output, IPC::Run::timeout(30));
 	return [ $? >> 8, $output ];
 }
 
@@ -115,6 +130,17 @@ my $refused = collector_fails("--web.config.file=$config", '--config.check');
 is($refused->[0], 78, 'a web config file that asks for a password: exit 78');
 like($refused->[1], qr/basic_auth_users.*not supported/, 'and what is not supported is named');
 unlike($refused->[1], qr/secret/, 'without its secrets');
+
+# 64 connections and 32 for the rest do not fit into 96, which must be more.
+foreach my $check ([], ['--config.check'])
+{
+	$refused = collector_fails_with_descriptors(96, '--web.max-connections=64', @$check);
+	is($refused->[0], 78, "@$check too few file descriptors: exit 78");
+	like($refused->[1], qr/max-connections=64 needs more than 96 file descriptors.*limit is 96/,
+		'and both numbers are named');
+}
+is( collector_fails_with_descriptors(97, '--web.max-connections=64', '--config.check')->[0],
+	0, 'one more is enough');
 
 # Pages without a database
 

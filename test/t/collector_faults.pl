@@ -146,6 +146,28 @@ $locker->quit;
 ok(poll_until(sub { CollectorPair::exports($demoted) }, 20), 'demote: leads again once it can');
 is($demoted->stop, 0, 'it ends');
 
+# A query that does not come back: the server ends it, and there is never a second.
+
+{
+	my $collector = start_leader('hung');
+	my $running = q{
+		SELECT count(*) FROM pg_stat_activity
+		WHERE application_name LIKE 'retsu-collector leader%' AND state = 'active'
+			AND query LIKE '%snapshot%'};
+	replace_snapshot("SELECT 1, 'mail', 'HIGH', 1, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0 FROM pg_sleep(60)");
+	ok(poll_until(sub { $node->safe_psql('postgres', $running) eq '1' }, 20), 'hung query: it runs');
+	my $highest = 1;
+	poll_until(sub {
+		my $count = $node->safe_psql('postgres', $running);
+		$highest = $count if $count > $highest;
+		return !$collector->is_running;
+	}, 20);
+	is($collector->wait_for_exit(20), 75, 'hung query: ends with status 75');
+	is($highest, 1, 'hung query: never two queries at once');
+	like($collector->log_text, qr/a refresh failed.*statement timeout/, 'hung query: says why');
+	restore_snapshot();
+}
+
 # Values that cannot be true: the whole snapshot is refused.
 
 foreach my $case (
@@ -321,6 +343,44 @@ foreach my $case (
 	kill('TERM', $pid);
 	waitpid($pid, 0);
 	is($?, 0, 'stuck log: ends in order');
+}
+
+# The password comes from a file or from systemd, and is read for each connection.
+{
+	my $secrets = PostgreSQL::Test::Utils::tempdir();
+	my $hba = $node->data_dir . '/pg_hba.conf';
+	my $rules = slurp_file($hba);
+	my $as_guarded = '--database.conninfo=' . $node->connstr('postgres') . ' user=guarded';
+
+	$node->safe_psql('postgres', q{
+		CREATE ROLE guarded LOGIN PASSWORD 'hunter2' IN ROLE pg_monitor});
+	write_file($hba, "local all guarded scram-sha-256\n$rules");
+	$node->reload;
+	write_file("$secrets/database-password", "wrong\n");
+	my $guarded = start_collector($node, 'guarded', @short, $as_guarded,
+		"--database.password-file=$secrets/database-password");
+	ok(poll_until(sub { failures($guarded, 'permission') >= 1 }, 20), 'wrong password: counted as permission');
+	is($guarded->metrics->{queue_state_collector_database_up}, 0, 'wrong password: the database is not up');
+	write_file("$secrets/database-password", "hunter2\n");
+	ok(poll_until(sub { CollectorPair::exports($guarded) }, 40), 'right password: leads without a restart');
+	unlike($guarded->log_text, qr/hunter2/, 'right password: it is not in the log');
+	is($guarded->stop, 0, 'it ends');
+
+	local $ENV{CREDENTIALS_DIRECTORY} = $secrets;
+	$guarded = start_leader('credential', $as_guarded);
+	is($guarded->stop, 0, 'it ends');
+	write_file($hba, $rules);
+	$node->reload;
+}
+
+sub write_file
+{
+	my ($path, $text) = @_;
+
+	open(my $file, '>', $path) or die "could not open $path: $!";
+	print $file $text;
+	close($file) or die "could not write $path: $!";
+	return;
 }
 
 # Configuration

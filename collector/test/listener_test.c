@@ -5,6 +5,7 @@
 #include "tap.h"
 
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "listener.h"
 
@@ -51,6 +52,21 @@ test_parse(void)
 	}
 }
 
+/*
+ * A connection inherits a send buffer that is not left to the kernel.  Linux says
+ * twice of what was asked for.
+ */
+static void
+test_send_buffer(int fd)
+{
+	int bytes = 0;
+	socklen_t length = sizeof(bytes);
+
+	ok(getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &length) == 0 &&
+		   bytes > 16384 && bytes <= 512 * 1024,
+	   "the send buffer is bounded: %d bytes", bytes);
+}
+
 int
 main(void)
 {
@@ -67,6 +83,7 @@ main(void)
 	ok(strncmp(listeners.items[0].address, "127.0.0.1:", 10) == 0, "its address");
 	port = atoi(listeners.items[0].address + 10);
 	ok(port > 0, "and the port it got");
+	test_send_buffer(listeners.items[0].fd);
 	is_int(listener_open(&second, listeners.items[0].address, error, sizeof(error)),
 		   LISTENER_CANNOT_BIND, "a port that is taken");
 	ok(strstr(error, listeners.items[0].address) != NULL, "is named in the message: %s", error);

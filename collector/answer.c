@@ -32,15 +32,11 @@ static struct MHD_Response *no_memory;
 static struct MHD_Response *no_snapshot;
 static struct MHD_Response *alive;
 
-/* A compressor for each thread of the library, made at its first use. */
-static pthread_key_t gzip_key;
-static bool gzip_key_made;
-
 /*
  * The last answer to /metrics in each format and encoding, with which it was
- * made.  recent_lock guards them, and is held while an answer is made, so that a
- * crowd of clients waits for one and does not make as many.  It spins a little
- * first: to queue an answer takes a microsecond, to sleep and wake up several.
+ * made, and the compressor it was made with, which exists from the first use.
+ * recent_lock guards all of it: the library's thread makes answers, the one that
+ * accepts connections drops them when they are old.
  */
 #define RECENT_NS (INT64_C(5) * 1000000)
 
@@ -51,8 +47,9 @@ typedef struct Recent
 	int64_t made_ns;
 } Recent;
 
-static pthread_mutex_t recent_lock = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t recent_lock = PTHREAD_MUTEX_INITIALIZER;
 static Recent recents[2][2]; /* by TextFormat; plain, compressed */
+static Gzip *gzip;
 
 /*
  * What an answer with queue series owns, until the library has sent it.
@@ -80,29 +77,6 @@ exposition_free(void *closure)
 	snapshot_release(exposition->snapshot);
 	text_free(&exposition->head);
 	free(exposition);
-}
-
-static void
-free_gzip(void *value)
-{
-	gzip_free(value);
-}
-
-static Gzip *
-own_gzip(void)
-{
-	Gzip *gzip = pthread_getspecific(gzip_key);
-
-	if (gzip == NULL)
-	{
-		gzip = gzip_create();
-		if (gzip != NULL && pthread_setspecific(gzip_key, gzip) != 0)
-		{
-			gzip_free(gzip);
-			gzip = NULL;
-		}
-	}
-	return gzip;
 }
 
 /*
@@ -136,7 +110,6 @@ bool
 answer_start(const AnswerOptions *answer_options)
 {
 	options = answer_options;
-	gzip_key_made = pthread_key_create(&gzip_key, free_gzip) == 0;
 	not_found = make_fixed("not found\n", TYPE_PLAIN, NULL, NULL);
 	not_allowed = make_fixed("method not allowed\n", TYPE_PLAIN,
 							 MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
@@ -147,7 +120,7 @@ answer_start(const AnswerOptions *answer_options)
 							 TYPE_JSON,
 							 MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 	alive = make_fixed("alive\n", TYPE_PLAIN, NULL, NULL);
-	if (gzip_key_made && not_found != NULL && not_allowed != NULL &&
+	if (not_found != NULL && not_allowed != NULL &&
 		no_memory != NULL && no_snapshot != NULL && alive != NULL)
 		return true;
 	answer_stop();
@@ -163,9 +136,8 @@ answer_stop(void)
 	drop(&no_memory);
 	drop(&no_snapshot);
 	drop(&alive);
-	if (gzip_key_made)
-		pthread_key_delete(gzip_key);
-	gzip_key_made = false;
+	gzip_free(gzip);
+	gzip = NULL;
 }
 
 HttpHandler
@@ -251,11 +223,12 @@ plain_pieces(Pieces *pieces, Exposition *exposition, TextFormat format)
 static bool
 gzip_pieces(Pieces *pieces, Exposition *exposition, TextFormat format)
 {
-	Gzip *gzip = own_gzip();
 	Text deflated = TEXT_EMPTY;
 	uint32_t checksum;
 	uint64_t length = exposition->head.length;
 
+	if (gzip == NULL)
+		gzip = gzip_create();
 	if (gzip == NULL ||
 		!gzip_part(gzip, exposition->head.data, exposition->head.length, &deflated))
 	{

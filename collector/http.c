@@ -3,8 +3,11 @@
  *		The collector's HTTP service: its threads, and how they start and stop.
  *
  * One thread of ours accepts connections and enforces deadlines (connections.h);
- * a pool of the library's threads reads requests and sends answers.  The pool is
- * never blocked by a client: all sockets are non-blocking, watched with epoll.
+ * one of the library's reads requests and sends answers.  No client ever blocks
+ * it: all sockets are non-blocking, watched with epoll, and take a bounded part of
+ * an answer at a time (listener.c), so that all get their turn.  It fills
+ * more than any network; a second one brought fewer answers where processors are
+ * few.
  *
  * Order of the end: listening sockets, then idle connections, then answers under
  * way (up to a deadline), then our thread, then the library's.  What an answer
@@ -30,12 +33,6 @@
 #include "log.h"
 #include "snapshot.h"
 #include "webconfig.h"
-
-/*
- * Two threads: a third brings nothing on the machines this runs on, and the
- * second keeps small answers flowing while the first copies a large one.
- */
-#define POOL_THREADS 2
 
 /* Kept-alive connections without a request; Prometheus comes every minute. */
 #define IDLE_TIMEOUT_NS (INT64_C(150) * 1000000000)
@@ -238,7 +235,7 @@ accept_main(void *closure)
 		int timeout = status_http_connections() > 0 ? TICK_MS : 1000;
 
 		/*
-		 * Speaks for the library's threads as well: one that hangs holds the lock
+		 * Speaks for the library's thread as well: when that hangs it holds the lock
 		 * of the recent answers, or does not close what was shut down.
 		 */
 		if (service.heartbeat != NULL && now_ns - last_beat >= 500000000 &&
@@ -381,7 +378,6 @@ start_library(const HttpOptions *options)
 							 MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_USE_ERROR_LOG,
 						 0, NULL, NULL, on_request, NULL,
 						 MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
-						 MHD_OPTION_THREAD_POOL_SIZE, (unsigned) POOL_THREADS,
 						 MHD_OPTION_CONNECTION_LIMIT, limit,
 						 MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,
 						 MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,

@@ -7,7 +7,8 @@
 # Builds the collector with AddressSanitizer and UndefinedBehaviorSanitizer, and
 # with ThreadSanitizer; one of each runs, and a plain one under valgrind.  Any
 # report of theirs fails the test.  SOAK_SCRAPES says how many scrapes of each
-# (`make soak`: 1000).
+# (`make soak`: 1000); meanwhile other clients scrape all of them without a pause,
+# so that requests meet each other.
 #
 #-------------------------------------------------------------------------
 
@@ -18,6 +19,8 @@ use FindBin;
 use lib "$FindBin::Bin/../perl";
 
 use CollectorPair;
+use IO::Select;
+use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use QueueState;
@@ -77,8 +80,29 @@ my @requests = (
 	[ '/metrics', { Accept => 'application/openmetrics-text; version=1.0.0' } ],
 	[ '/api/v1/snapshot' ], [ '/' ], [ '/health/ready' ], [ '/health/live' ], [ '/nowhere' ]);
 
+# The others stop when the pipe to them is closed, also if this test dies.
+my @others;
+pipe(my $stop, my $going) or die "could not make a pipe: $!";
+foreach my $other (0 .. 2)
+{
+	my $pid = fork() // die "could not fork: $!";
+	if ($pid == 0)
+	{
+		close($going);
+		my $select = IO::Select->new($stop);
+		for (my $round = $other; !$select->can_read(0); $round++)
+		{
+			$_->get(@{ $requests[ $round % @requests ] }) foreach values %collector;
+		}
+		POSIX::_exit(0);
+	}
+	push @others, $pid;
+}
+close($stop);
+
 my ($answers, $exports, %led) = (0, 0);
 my $restarts = 0;
+my $period = $scrapes >= 400 ? 40 : int($scrapes / 5 + 1);
 foreach my $round (1 .. $scrapes)
 {
 	foreach my $name (sort keys %collector)
@@ -89,8 +113,8 @@ foreach my $round (1 .. $scrapes)
 		$exports++ if $exporting;
 		$led{$name}++ if $exporting;
 	}
-	# Five times in all the server goes away, or the leader's session.
-	next if $round % int($scrapes / 5 + 1);
+	# Now and then the server goes away, or the leader's session.
+	next if $round % $period;
 	if ($restarts++ % 2)
 	{
 		$node->restart;
@@ -101,6 +125,8 @@ foreach my $round (1 .. $scrapes)
 			SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted});
 	}
 }
+close($going);
+waitpid($_, 0) foreach @others;
 is($answers, $scrapes * keys %collector, 'every request was answered');
 cmp_ok($exports, '>', 0, 'queue series were among the answers');
 cmp_ok($restarts, '>=', 4, 'sessions were lost meanwhile');

@@ -128,6 +128,82 @@ text_fix_point(char *number, const char *point)
 	memmove(found + 1, found + length, strlen(found + length) + 1);
 }
 
+#ifdef __SIZEOF_INT128__
+typedef unsigned __int128 Wide;
+
+/*
+ * value * 10^places, rounded as printf does: to the nearest, to even if there are
+ * two.  A double is an integer times a power of two; the caller sees to it that
+ * the product has less than 128 bits and the power is negative.
+ */
+static Wide
+scale(double value, int places)
+{
+	static const uint64_t tens[] = {
+		1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000,
+		1000000000, UINT64_C(10000000000)
+	};
+	int exponent;
+	double fraction = frexp(value, &exponent);
+	int shift = 53 - exponent;
+	Wide product = (Wide) (uint64_t) ldexp(fraction, 53) *
+				   tens[places / 2] * tens[places - places / 2];
+	Wide half = (Wide) 1 << (shift - 1);
+	Wide rest = product & ((half << 1) - 1);
+	Wide scaled = product >> shift;
+
+	return scaled + (rest > half || (rest == half && (scaled & 1) != 0));
+}
+
+/*
+ * A number from 1e-4 up to 1e15 as "%.17g" writes it, which needs no exponent
+ * there.  The ages of 10,000 queues are 60,000 numbers, and printf spent as long
+ * on them as all the rest of a rendering took.
+ */
+static void
+append_digits(Text *text, double value)
+{
+	const uint64_t limit = UINT64_C(100000000000000000); /* 18 digits */
+	char digits[17];
+	int exponent;
+	int places;
+	int length = 17;
+	int whole;
+	uint64_t rest;
+	Wide scaled;
+
+	/* A guess from the power of two, which may be one off. */
+	(void) frexp(value, &exponent);
+	places = 16 - (exponent - 1) * 1233 / 4096;
+	while ((scaled = scale(value, places)) >= limit)
+		places--;
+	while (scaled < limit / 10)
+		scaled = scale(value, ++places);
+
+	rest = (uint64_t) scaled;
+	for (int i = 16; i >= 0; i--)
+	{
+		digits[i] = (char) ('0' + rest % 10);
+		rest /= 10;
+	}
+	whole = 17 - places;
+	while (length > 1 && length > whole && digits[length - 1] == '0')
+		length--;
+	if (whole <= 0)
+	{
+		text_bytes(text, "0.000", (size_t) (2 - whole));
+		text_bytes(text, digits, (size_t) length);
+		return;
+	}
+	text_bytes(text, digits, (size_t) whole);
+	if (length > whole)
+	{
+		text_char(text, '.');
+		text_bytes(text, digits + whole, (size_t) (length - whole));
+	}
+}
+#endif
+
 void
 text_double(Text *text, double value)
 {
@@ -149,6 +225,13 @@ text_double(Text *text, double value)
 		text_char(text, '0');
 		return;
 	}
+#ifdef __SIZEOF_INT128__
+	if (value >= 1e-4 && value < 1e15)
+	{
+		append_digits(text, value);
+		return;
+	}
+#endif
 	snprintf(buffer, sizeof(buffer), "%.17g", value);
 
 	/* Nothing here sets a locale, but a library may. */

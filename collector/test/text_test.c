@@ -4,6 +4,7 @@
  */
 #include "tap.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -92,6 +93,47 @@ test_numbers(void)
 		}
 	}
 	ok(true, "10,000 doubles read back to themselves");
+}
+
+static bool
+is_as_printf(double value)
+{
+	char expected[40];
+
+	snprintf(expected, sizeof(expected), "%.17g", value);
+	if (strcmp(number(value), expected) == 0)
+		return true;
+	ok(false, "%a is %s as %%.17g, not %s", value, expected, number(value));
+	return false;
+}
+
+/* Digits made here are those of printf, to the last one and at every border. */
+static void
+test_digits(void)
+{
+	for (int exponent = -6; exponent <= 17; exponent++)
+	{
+		char words[16];
+		double power;
+
+		snprintf(words, sizeof(words), "1e%d", exponent);
+		power = strtod(words, NULL);
+		if (!is_as_printf(power) || !is_as_printf(power * (1 - DBL_EPSILON / 2)) ||
+			!is_as_printf(power * (1 + DBL_EPSILON)) || !is_as_printf(power / 2) ||
+			!is_as_printf(-power))
+			return;
+	}
+	for (int i = 0; i < 200000; i++)
+	{
+		double significant = (double) rand() / RAND_MAX + rand();
+
+		/* any number; microseconds, as ages are; and halves, which are ties */
+		if (!is_as_printf(ldexp(significant, rand() % 70 - 48)) ||
+			!is_as_printf(floor(significant * 1000) / 1e6) ||
+			!is_as_printf(ldexp(floor(significant), -(rand() % 40))))
+			return;
+	}
+	ok(true, "600,000 doubles are written as printf does");
 }
 
 /* Whatever the locale writes, a point comes out. */
@@ -253,6 +295,7 @@ int
 main(void)
 {
 	test_numbers();
+	test_digits();
 	test_locale();
 	test_labels();
 	test_fuzz();

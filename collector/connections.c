@@ -6,6 +6,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -14,6 +15,13 @@
 
 /* How long the library may take to notice that a connection was shut down. */
 #define LIBRARY_PATIENCE_NS (INT64_C(10) * 1000000000)
+
+/*
+ * How long a client that has finished is kept after its last answer: the library
+ * may still have a request of it to read.  It does not notice that a client has
+ * finished when that arrived together with the request.
+ */
+#define FINISHED_PATIENCE_NS (INT64_C(1) * 1000000000)
 
 /* Where a connection is in its life; the clock that runs in each. */
 typedef enum Phase
@@ -121,6 +129,17 @@ received_bytes(int fd)
 					 sizeof(info.tcpi_bytes_received))
 		return -1;
 	return (int64_t) info.tcpi_bytes_received;
+}
+
+/*
+ * Whether the client has said that it sends no more.
+ */
+static bool
+has_finished(int fd)
+{
+	struct pollfd polled = { .fd = fd, .events = POLLRDHUP };
+
+	return poll(&polled, 1, 0) > 0;
 }
 
 static void
@@ -302,6 +321,8 @@ expire_idle(const ConnectionLimits *limits, Connection *c, int64_t now_ns)
 	}
 	else if (now_ns - c->since_ns >= limits->idle_timeout_ns)
 		shut_down(c, CLOSED_IDLE, now_ns);
+	else if (now_ns - c->since_ns >= FINISHED_PATIENCE_NS && has_finished(c->fd))
+		shut_down(c, CLOSED_PEER, now_ns);
 	else
 		c->idle_bytes = bytes;
 }

@@ -12,9 +12,10 @@
  * if there is none, the newcomer is refused.
  *
  * Knows sockets but not the HTTP library.  One mutex guards the table; it is
- * never held during anything that can block, and a request takes it not at all.  A descriptor is only shut down while
- * its entry is in the table, and the entry leaves it before the descriptor is
- * closed, so no descriptor of somebody else's can be hit.
+ * never held during anything that can block, and a request takes it not at all.
+ * A descriptor is only shut down while its entry is in the table, and the entry
+ * leaves it before the descriptor is closed, so no descriptor of somebody else's
+ * can be hit.
  */
 #ifndef RETSU_CONNECTIONS_H
 #define RETSU_CONNECTIONS_H

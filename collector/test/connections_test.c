@@ -236,6 +236,41 @@ test_keep_alive(void)
 	connections_free(connections);
 }
 
+/* A client that says with its request that no other follows, and waits for the end. */
+static void
+test_finished(void)
+{
+	Connections *connections = connections_create(&limits);
+	Pair finished;
+	Pair asking;
+	struct pollfd fd = { .events = POLLRDHUP };
+	ClosedReason reason;
+
+	status_reset();
+	connect_from(connections, &finished, "192.0.2.1", 0, &reason);
+	connect_from(connections, &asking, "192.0.2.1", 0, &reason);
+	shutdown(finished.client, SHUT_WR);
+	fd.fd = finished.server;
+	if (poll(&fd, 1, 10000) != 1)
+		abort();
+	connections_request_begins(finished.connection, 0);
+	connections_request_begins(asking.connection, 0);
+	connections_expire(connections, 2 * SECOND);
+	ok(!is_shut(&finished), "its answer is under way");
+	connections_request_ends(finished.connection, 2 * SECOND);
+	connections_request_ends(asking.connection, 2 * SECOND);
+	connections_expire(connections, 2 * SECOND + SECOND / 2);
+	connections_expire(connections, 3 * SECOND - 1);
+	ok(!is_shut(&finished), "another may be waiting behind it");
+	connections_expire(connections, 3 * SECOND);
+	ok(is_shut(&finished), "then it has all that it asked for");
+	ok(!is_shut(&asking), "who has not finished is kept");
+	leave(connections, &finished);
+	leave(connections, &asking);
+	is_int(status_http_closed(CLOSED_PEER), 2, "it is not one that was idle");
+	connections_free(connections);
+}
+
 static void
 test_stop(void)
 {
@@ -294,6 +329,7 @@ main(void)
 	test_networks();
 	test_deadlines();
 	test_keep_alive();
+	test_finished();
 	test_stop();
 	test_forgotten();
 	close(listen_fd);

@@ -234,6 +234,20 @@ ok($one->is_running, 'and the collector lives');
 	shutdown($socket, 1);
 	like(drain($socket), qr/alive\n\z/, 'a half-closed connection is answered');
 }
+
+# Also when it did not ask to be closed: it is not kept until it has been idle long.
+{
+	my $socket = connected($one);
+	syswrite($socket, "GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n");
+	shutdown($socket, 1);
+	like(drain($socket), qr/alive\n\z/, 'and closed, whether it asked for that or not');
+}
+
+# A head may be as long as cookies make it, and no longer.
+like(exchange($one, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nCookie: " . ('a' x 8000) . "\r\n\r\n"),
+	qr/^HTTP\/1\.1 200 /, 'a head of 8 kB is read');
+like(exchange($one, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nCookie: " . ('a' x 32768) . "\r\n\r\n"),
+	qr/^HTTP\/1\.1 431 /, 'one of 32 kB is too long');
 is($one->stop, 0, 'it stops in good order');
 
 # Limits

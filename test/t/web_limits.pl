@@ -302,7 +302,7 @@ sub read_some
 	while ($select->can_read(10) && sysread($socket, $text, 65536, length $text))
 	{
 		return $text
-		  if $text =~ /^Content-Length: (\d+)\r$.*?\r\n\r\n(.*)/ms
+		  if $text =~ /^Content-Length: (\d+)\r\n(?:.*?\r\n)?\r\n(.*)/ms
 		  && length($2) >= $1;
 	}
 	return $text;

@@ -38,7 +38,7 @@ static struct MHD_Response *alive;
  * recent_lock guards all of it: the library's thread makes answers, the one that
  * accepts connections drops them when they are old.
  */
-#define RECENT_NS (INT64_C(5) * 1000000)
+#define RECENT_NS (INT64_C(10) * 1000000)
 
 typedef struct Recent
 {
@@ -367,7 +367,7 @@ queue_counted(struct MHD_Connection *connection, HttpHandler handler,
 }
 
 /*
- * Scrapes that come within a few milliseconds of each other share one answer.
+ * Scrapes that come within ten milliseconds of each other share one answer.
  * What may be said is still decided for each request: when the snapshot has been
  * replaced, withdrawn, or has passed its fence, the recent answer is not for it.
  */

@@ -17,12 +17,14 @@
 #define BACKLOG 512
 
 /*
- * Of each connection, in bytes; the kernel doubles it.  Left to itself it lets
- * the buffer grow to megabytes, which a large answer then travels through cold:
- * that halved the scrapes of 10,000 queues.  And a client that does not read
- * holds no more of the kernel's memory than this.
+ * Of each connection, in bytes; the kernel doubles it, and by default allows no
+ * more than this (net.core.wmem_max).  Left to itself it lets the buffer grow to
+ * megabytes, which a large answer then travels through cold: that halved the
+ * scrapes of 10,000 queues.  And a client that does not read holds no more of the
+ * kernel's memory than this.  An answer of a hundred queues fits in, so that it is
+ * sent at once: with half as much it took a tenth longer.
  */
-#define SEND_BUFFER (128 * 1024)
+#define SEND_BUFFER 212992
 
 static bool
 port_is_valid(const char *port)

@@ -16,7 +16,7 @@ TITLE = {'collector': 'retsu-collector', 'bare': 'bare libmicrohttpd'}
 def run(bench, report):
 	done = subprocess.run(
 		[os.path.join(bench.root, 'bench', 'scrape'), '--runs', bench.choose('10', '3'),
-		 '--paced-runs', bench.choose('4', '1'), '--queues', bench.choose('100 10000', '100')],
+		 '--paced-runs', bench.choose('12', '2'), '--queues', bench.choose('100 10000', '100')],
 		stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
 	if done.returncode != 0:
 		raise RuntimeError('bench/scrape: %s' % done.stderr.strip()[-1000:])

@@ -34,9 +34,9 @@ static struct MHD_Response *alive;
 
 /*
  * The last answer to /metrics in each format and encoding, with which it was
- * made, and the compressor it was made with, which exists from the first use.
- * recent_lock guards all of it: the library's thread makes answers, the one that
- * accepts connections drops them when they are old.
+ * made, and the compressor for their heads.  recent_lock guards all of it: the
+ * library's thread makes answers, the one that accepts connections drops them
+ * when they are old.
  */
 #define RECENT_NS (INT64_C(10) * 1000000)
 
@@ -120,7 +120,8 @@ answer_start(const AnswerOptions *answer_options)
 							 TYPE_JSON,
 							 MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
 	alive = make_fixed("alive\n", TYPE_PLAIN, NULL, NULL);
-	if (not_found != NULL && not_allowed != NULL &&
+	gzip = gzip_create();
+	if (gzip != NULL && not_found != NULL && not_allowed != NULL &&
 		no_memory != NULL && no_snapshot != NULL && alive != NULL)
 		return true;
 	answer_stop();
@@ -227,10 +228,7 @@ gzip_pieces(Pieces *pieces, Exposition *exposition, TextFormat format)
 	uint32_t checksum;
 	uint64_t length = exposition->head.length;
 
-	if (gzip == NULL)
-		gzip = gzip_create();
-	if (gzip == NULL ||
-		!gzip_part(gzip, exposition->head.data, exposition->head.length, &deflated))
+	if (!gzip_part(gzip, exposition->head.data, exposition->head.length, &deflated))
 	{
 		text_free(&deflated);
 		return false;

@@ -5,9 +5,8 @@
  * One thread of ours accepts connections and enforces deadlines (connections.h);
  * one of the library's reads requests and sends answers.  No client ever blocks
  * it: all sockets are non-blocking, watched with epoll, and take a bounded part of
- * an answer at a time (listener.c), so that all get their turn.  It fills
- * more than any network; a second one brought fewer answers where processors are
- * few.
+ * an answer at a time (listener.c), so that all get their turn.  One fills more
+ * than any network; a second one brought fewer answers where processors are few.
  *
  * Order of the end: listening sockets, then idle connections, then answers under
  * way (up to a deadline), then our thread, then the library's.  What an answer
@@ -280,6 +279,13 @@ accept_main(void *closure)
 	return NULL;
 }
 
+/* The limit of file descriptors has to be more than this. */
+static rlim_t
+descriptors_needed(int max_connections)
+{
+	return (rlim_t) max_connections + RESERVED_DESCRIPTORS;
+}
+
 /*
  * Whether there can be descriptors for all connections that are allowed.
  */
@@ -287,10 +293,9 @@ static bool
 check_descriptors(int max_connections, char *error, size_t error_size)
 {
 	struct rlimit limit;
-	rlim_t needed = (rlim_t) max_connections + RESERVED_DESCRIPTORS;
+	rlim_t needed = descriptors_needed(max_connections);
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY ||
-		limit.rlim_max > needed)
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max > needed)
 		return true;
 	snprintf(error, error_size,
 			 "--web.max-connections=%d needs more than %llu file descriptors, "
@@ -307,10 +312,9 @@ static bool
 raise_descriptors(int max_connections)
 {
 	struct rlimit limit;
-	rlim_t needed = (rlim_t) max_connections + RESERVED_DESCRIPTORS;
+	rlim_t needed = descriptors_needed(max_connections);
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-		limit.rlim_cur > needed)
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > needed)
 		return true;
 	limit.rlim_cur = needed + 1;
 	return setrlimit(RLIMIT_NOFILE, &limit) == 0;

@@ -132,22 +132,18 @@ text_fix_point(char *number, const char *point)
 typedef unsigned __int128 Wide;
 
 /*
- * value * 10^places, rounded as printf does: to the nearest, to even if there are
- * two.  A double is an integer times a power of two; the caller sees to it that
- * the product has less than 128 bits and the power is negative.
+ * integer / 2^shift * 10^places, rounded as printf does: to the nearest, to even
+ * if there are two.  The caller sees to it that the product has less than 128 bits
+ * and the shift is positive.
  */
 static Wide
-scale(double value, int places)
+scale(uint64_t integer, int shift, int places)
 {
 	static const uint64_t tens[] = {
 		1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000,
 		1000000000, UINT64_C(10000000000)
 	};
-	int exponent;
-	double fraction = frexp(value, &exponent);
-	int shift = 53 - exponent;
-	Wide product = (Wide) (uint64_t) ldexp(fraction, 53) *
-				   tens[places / 2] * tens[places - places / 2];
+	Wide product = (Wide) integer * tens[places / 2] * tens[places - places / 2];
 	Wide half = (Wide) 1 << (shift - 1);
 	Wide rest = product & ((half << 1) - 1);
 	Wide scaled = product >> shift;
@@ -166,6 +162,9 @@ append_digits(Text *text, double value)
 	const uint64_t limit = UINT64_C(100000000000000000); /* 18 digits */
 	char digits[17];
 	int exponent;
+	double fraction = frexp(value, &exponent);
+	uint64_t integer = (uint64_t) ldexp(fraction, 53); /* value * 2^shift */
+	int shift = 53 - exponent;
 	int places;
 	int length = 17;
 	int whole;
@@ -173,12 +172,11 @@ append_digits(Text *text, double value)
 	Wide scaled;
 
 	/* A guess from the power of two, which may be one off. */
-	(void) frexp(value, &exponent);
 	places = 16 - (exponent - 1) * 1233 / 4096;
-	while ((scaled = scale(value, places)) >= limit)
+	while ((scaled = scale(integer, shift, places)) >= limit)
 		places--;
 	while (scaled < limit / 10)
-		scaled = scale(value, ++places);
+		scaled = scale(integer, shift, ++places);
 
 	rest = (uint64_t) scaled;
 	for (int i = 16; i >= 0; i--)

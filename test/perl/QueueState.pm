@@ -45,6 +45,7 @@ use Time::HiRes qw(sleep time);
 our @EXPORT = qw(
   queue_node
   verify_is_exact
+  collector_program
   start_collector
   http_get
   parse_metrics
@@ -136,6 +137,12 @@ sub parse_metrics
 	return \%metric;
 }
 
+# collector_program(): the one to test, which RETSU_COLLECTOR may name.
+sub collector_program
+{
+	return $ENV{RETSU_COLLECTOR} || "$FindBin::Bin/../../collector/retsu-collector";
+}
+
 # start_collector(NODE, NAME [, FLAG ...])
 #
 # A retsu-collector that reads NODE's database postgres and serves a loopback
@@ -159,8 +166,7 @@ my @running;
 sub start
 {
 	my ($class, $name, @flags) = @_;
-	my $program = $ENV{RETSU_COLLECTOR}
-	  || "$FindBin::Bin/../../collector/retsu-collector";
+	my $program = QueueState::collector_program();
 	my $self = bless {
 		name => $name,
 		log => "$PostgreSQL::Test::Utils::log_path/"

@@ -154,7 +154,7 @@ is($demoted->stop, 0, 'it ends');
 		SELECT count(*) FROM pg_stat_activity
 		WHERE application_name LIKE 'retsu-collector leader%' AND state = 'active'
 			AND query LIKE '%snapshot%'};
-	replace_snapshot("SELECT 1, 'mail', 'HIGH', 1, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0 FROM pg_sleep(60)");
+	replace_snapshot(rows('p', '(SELECT 1 FROM pg_sleep(60))'));
 	ok(poll_until(sub { $node->safe_psql('postgres', $running) eq '1' }, 20), 'hung query: it runs');
 	my $highest = 1;
 	poll_until(sub {
@@ -321,7 +321,7 @@ foreach my $case (
 {
 	pipe(my $read, my $write) or die "could not make a pipe: $!";
 	my $port = PostgreSQL::Test::Cluster::get_free_port();
-	my $program = $ENV{RETSU_COLLECTOR} || "$FindBin::Bin/../../collector/retsu-collector";
+	my $program = collector_program();
 
 	fcntl($write, F_SETPIPE_SZ, 4096);
 	# Full from the start.
@@ -388,7 +388,7 @@ sub write_file
 sub run_collector
 {
 	my (@flags) = @_;
-	my $program = $ENV{RETSU_COLLECTOR} || "$FindBin::Bin/../../collector/retsu-collector";
+	my $program = collector_program();
 	my ($out, $err) = ('', '');
 
 	IPC::Run::run([ $program, @flags ], '>', \$out, '2>', \$err);

@@ -22,7 +22,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $root = "$FindBin::Bin/../..";
-my $program = $ENV{RETSU_COLLECTOR} || "$root/collector/retsu-collector";
+my $program = collector_program();
 
 # The notify protocol
 

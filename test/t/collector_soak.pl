@@ -20,6 +20,7 @@ use lib "$FindBin::Bin/../perl";
 
 use CollectorPair;
 use IO::Select;
+use List::Util qw(min);
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -102,7 +103,7 @@ close($stop);
 
 my ($answers, $exports, %led) = (0, 0);
 my $restarts = 0;
-my $period = $scrapes >= 400 ? 40 : int($scrapes / 5 + 1);
+my $period = min(40, int($scrapes / 5 + 1));
 foreach my $round (1 .. $scrapes)
 {
 	foreach my $name (sort keys %collector)

@@ -96,19 +96,14 @@ like($taken->[1], qr/\Q@{[$one->address]}\E/, 'and the address is named');
 sub collector_fails
 {
 	my @flags = @_;
-	return fails(program(), @flags);
+	return fails(collector_program(), @flags);
 }
 
 # The same, with this limit of file descriptors, hard and soft.
 sub collector_fails_with_descriptors
 {
 	my ($limit, @flags) = @_;
-	return fails('sh', '-c', "ulimit -n $limit && exec \"\$@\"", 'sh', program(), @flags);
-}
-
-sub program
-{
-	return $ENV{RETSU_COLLECTOR} || "$FindBin::Bin/../../collector/retsu-collector";
+	return fails('sh', '-c', "ulimit -n $limit && exec \"\$@\"", 'sh', collector_program(), @flags);
 }
 
 sub fails
